@@ -6,7 +6,7 @@ from abc import ABC
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -30,9 +30,6 @@ from armtriage.policies.changing import ChangingPolicy, locked
 from armtriage.policies.evidence import PATIENCE
 from armtriage.policies.rewards import AboveCap
 from armtriage.triage import Triage, triage_among
-
-if TYPE_CHECKING:
-    pass
 
 
 class CertifiedPolicy(ChangingPolicy, ABC):

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from armtriage.kernels.jit import Opener, bind, compile_now, compiling_for, kernel, unbound
-from armtriage.kernels.random import row, stream
+from armtriage.kernels.random import row
 from armtriage.kernels.record import Floats, Ints, Record, RecordLayout
 from armtriage.policies.changing import locked
 from armtriage.policies.contextual import ContextualPolicy
@@ -131,10 +131,6 @@ class CompiledContextualPolicy(ContextualPolicy):
     @cached_property
     def _params(self) -> Any:
         return self.params()
-
-    @cached_property
-    def _stream(self) -> np.uint64:
-        return stream(self.seed, "policy")
 
     @locked
     def __getstate__(self) -> dict[str, Any]:

@@ -51,8 +51,6 @@ class FadingPolicy(WatchedPolicy):
 
         @property
         def throws_coins(self) -> bool: ...  # noqa: D102
-        @property
-        def _stream(self) -> np.uint64: ...
         def _send(self, number: int, arms: Any, rewards: Any, known: int, missing: Any, mode: int) -> int: ...
 
     def _check_forget(self, forget: str | float | None) -> str | float | None:

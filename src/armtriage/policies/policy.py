@@ -20,7 +20,7 @@ from armtriage.certificate import Tally, offset_of
 from armtriage.decisions import ArmSet, Decision, DecisionSet, Falling, check_floor
 from armtriage.errors import AlreadyTold, UnknownDecision
 from armtriage.graphs.feedback import FeedbackGraph, as_graph
-from armtriage.kernels.random import check_seed, replication_seed
+from armtriage.kernels.random import check_seed, replication_seed, stream
 from armtriage.kernels.record import Floats, Ints
 from armtriage.policies.cascade import CascadePolicy
 from armtriage.policies.changing import locked, new_lock
@@ -711,6 +711,11 @@ class Policy(CascadePolicy, SavedPolicy):
     def _offset(self) -> float:
         """What a reward of 0 on the unit scale is worth on it; where all decisions have the same size, no matter."""
         return 0.0 if self.decisions is None else offset_of(self.decisions, self.reward_range, self.direction)
+
+    @cached_property
+    def _stream(self) -> np.uint64:
+        """Where the policy's own random numbers come from."""
+        return stream(self.seed, "policy")
 
     @property
     def config(self) -> dict[str, Any]:

@@ -388,27 +388,26 @@ class SavedPolicy(AgeingPolicy, CertifiedPolicy):
 
     def _reopen_orders(self, numbers: Ints, members: Ints) -> None:
         """Take back the orders in which decisions were recorded."""
-        require(np.diff(numbers) > 0, "numbers of recorded decisions must rise")
-        require(all(number in self._open for number in numbers.tolist()), "orders are of open decisions only")
-        decisions = [self._open[number] for number in numbers.tolist()]
-        ends = np.cumsum([one.arms.size for one in decisions])
-        require(ends.size and members.size == ends[-1], "orders of recorded decisions are too long or short")
-        for one, order in zip(decisions, np.split(members, ends[:-1]), strict=True):
+        for one, order in self._by_decision("orders", numbers, members):
             require(np.array_equal(np.sort(order), one.arms), "orders must be of the arms of their decisions")
             vars(one)["order"] = order
 
+    def _by_decision(self, what: str, numbers: Ints, members: Ints) -> list[tuple[Decision, Ints]]:
+        """Return some open decisions with as many arms each as they have, of a list for all of them."""
+        require(np.diff(numbers) > 0, f"numbers of {what} must rise")
+        require(all(number in self._open for number in numbers.tolist()), f"{what} are of open decisions only")
+        decisions = [self._open[number] for number in numbers.tolist()]
+        ends = np.cumsum([one.arms.size for one in decisions])
+        require(ends.size and members.size == ends[-1], f"{what} must be as long as their decisions")
+        return list(zip(decisions, np.split(members, ends[:-1]), strict=True))
+
     def _reopen_floors(self, numbers: Ints, outsiders: Ints, members: Ints, swapped: list[Any]) -> None:
         """Take back what was proposed before slots were given to others."""
-        require(np.diff(numbers) > 0, "numbers of proposals must rise")
-        require(all(number in self._open for number in numbers.tolist()), "proposals are of open decisions only")
         require(outsiders.size == numbers.size, "proposals must each have a number of other arms")
         within("other arms of proposals", outsiders, 0, self.n_arms)
         within("proposals", members, 0, self.n_arms - 1)
-        decisions = [self._open[number] for number in numbers.tolist()]
-        ends = np.cumsum([one.arms.size for one in decisions])
-        require(ends.size and members.size == ends[-1], "proposals must be as long as their decisions")
-        proposals = np.split(members, ends[:-1])
-        for one, proposal, others, some in zip(decisions, proposals, outsiders.tolist(), swapped, strict=True):
+        found = self._by_decision("proposals", numbers, members)
+        for (one, proposal), others, some in zip(found, outsiders.tolist(), swapped, strict=True):
             require(np.diff(proposal) > 0, "arms of proposals must rise")
             outside = others if some is None else int((~np.isin(some, proposal)).sum())
             require(others == outside, "other arms of proposals must be those that are exchanged")

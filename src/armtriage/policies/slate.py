@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike, NDArray
 from armtriage.certificate import Bounds, Tally
 from armtriage.decisions import ArmSet, Decision, Floored, TopS, floor_at
 from armtriage.kernels.jit import compiling_for
-from armtriage.kernels.random import stream
 from armtriage.kernels.record import Floats, Ints
 from armtriage.policies.changing import locked
 from armtriage.policies.earlier import evidence_before, is_before, with_ends
@@ -103,9 +102,9 @@ class SlatePolicy(WarmPolicy):
         """Whether a reward between 0 and 1 counts in draws as 1 with that probability, and else as 0."""
         return False
 
-    @property
+    @cached_property
     def in_loop(self) -> bool:
-        """Whether the kernels choose decisions, and not an oracle."""
+        """Whether the kernels choose decisions, and not an oracle; `TopS` has all slates, and is asked nothing."""
         return self.decisions is None or isinstance(self.decisions, TopS)
 
     @property
@@ -116,10 +115,6 @@ class SlatePolicy(WarmPolicy):
     @cached_property
     def _params(self) -> Any:
         return self.params()
-
-    @cached_property
-    def _stream(self) -> np.uint64:
-        return stream(self.seed, "policy")
 
     # Made when first needed: a policy that is only simulated never fills a million arms of its own.
     @cached_property
@@ -414,12 +409,6 @@ class SlatePolicy(WarmPolicy):
     def _update(self, number: int, arms: Ints, rewards: Floats) -> None:
         self._send(number, arms, rewards, 0, _NONE, CLOSE)
 
-    def _release(self, arms: Ints) -> None:
-        self._send(0, _NONE, _NO_REWARDS, 0, arms, CLOSE)
-
-    def _catch_up(self, told: Told) -> None:
-        self._close_among(told._replace(missing=_NONE))
-
     def _close_among(self, told: Told) -> None:
         known = told.known if self.learns_at_once else 0
         mode = PASS if told.unseen else CLOSE
@@ -499,10 +488,6 @@ class SlatePolicy(WarmPolicy):
         evidence, n = self._evidence, self.n_arms
         always = self.decisions is not None or (evidence.rounds == self._asked and not self._roster.extra)
         return None if always else evidence.exposures[:n] + evidence.rounds
-
-    @property
-    def _divisors(self) -> Floats:
-        return self._roster.divisors()
 
     def _ends(self, among: Ints | None) -> Bounds:
         return self._bounds() if self.keeps_intervals else super()._ends(among)

@@ -17,10 +17,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from armtriage._arguments import check_choice, check_count, check_number, check_probability
 from armtriage.certificate import Account, Bounds, Certificate, PatternBook, cert_among, narrowed
-from armtriage.decisions import ArmSet, Decision, DecisionSet, TopS
+from armtriage.decisions import ArmSet, Decision, DecisionSet
 from armtriage.graphs.feedback import FeedbackGraph
 from armtriage.kernels.record import Floats, Ints
-from armtriage.policies.beliefs import check_prior_of
+from armtriage.policies.beliefs import Prior, check_prior_of, starts_at
 from armtriage.policies.changing import locked
 from armtriage.policies.elimination.sets import ACTIVE, CONFIRMED, ELIMINATED
 from armtriage.policies.evidence import Evidence
@@ -36,9 +36,9 @@ from armtriage.policies.guard.account import (
     sort_all,
 )
 from armtriage.policies.guard.decision_account import DecisionParams, params_of
-from armtriage.policies.guard.free_look import check_sampler
+from armtriage.policies.guard.free_look import Sampler, check_sampler, new_sampler, renewed_sampler
 from armtriage.policies.guard.pages import Pages
-from armtriage.policies.guard.shared_looks import check_looks
+from armtriage.policies.guard.shared_looks import Looks, check_looks, new_looks, renewed_looks
 from armtriage.policies.old_log import OldLog
 from armtriage.policies.options import Options
 from armtriage.policies.policy import LISTENS
@@ -262,11 +262,30 @@ class OverSlates(Problem[P]):
 class ByBeliefs(OverSlates[P]):
     """Slates that follow from posteriors of one prior, where looks at arms that nothing reveals wait."""
 
+    each: ClassVar[bool] = False
+    """Whether every look that waits pays for the arm that shows it, or one of each arm."""
+
+    @abstractmethod
+    def own_of(self, book: Book, sampler: Sampler, looks: Looks) -> Any:
+        """Return the caches with these, and what else proposals follow from, of which nothing is known yet."""
+
+    def new_own(self, policy: P, evidence: Evidence) -> Any:
+        """Return the account, posteriors and looks before the first round."""
+        n, budget, prior = int(evidence.n_arms), policy.budget, starts_at(policy.prior)
+        sampler = new_sampler(n, budget, prior, found=evidence.warm == 0)
+        return self.own_of(first_book(policy, evidence), sampler, new_looks(n, budget, each=self.each))
+
+    def renewed_own(self, policy: P, old: Any) -> Any:
+        """Return them after arms were added, or have begun again."""
+        n, budget = policy.n_arms, policy.budget
+        looks = renewed_looks(old.looks, n, budget)
+        return self.own_of(renewed_book(policy, old.book), renewed_sampler(old.sampler, n, budget), looks)
+
     def check_own(self, policy: P) -> None:
         """Refuse an account, posteriors or looks that cannot be."""
         super().check_own(policy)
         own: Any = policy._own
-        check_prior_of(policy.prior, (float(own.sampler.prior_wins), float(own.sampler.prior_losses)))  # type: ignore[attr-defined]
+        check_prior_of(policy.prior, (float(own.sampler.prior_wins), float(own.sampler.prior_losses)))
         check_sampler(own.sampler)
         check_looks(own.looks, policy._asked)
 
@@ -279,6 +298,7 @@ class GuardedPolicy(SlatePolicy):
     """A policy whose decisions a guard admits: parameters, and a `Problem` that says how."""
 
     keeps_intervals = True
+    prior: Prior
     _over_slates: ClassVar[Problem[Any]]
     _over_set: ClassVar[Problem[Any]]
     _of_this_process = SlatePolicy._of_this_process | {"_problem", "_decision_params", "_decision_params_among"}
@@ -321,11 +341,6 @@ class GuardedPolicy(SlatePolicy):
             said = f'mode must be "time" or "shadow" over {self.decisions!r}, got "certify": looks are at slates'
             raise ValueError(said)
         return _PRICE if price is None else check_number("price", price)
-
-    @cached_property
-    def in_loop(self) -> bool:
-        """Whether the kernels choose decisions, and not an oracle; `TopS` has all slates, and is asked nothing."""
-        return self.decisions is None or isinstance(self.decisions, TopS)
 
     @cached_property
     def _problem(self) -> Problem[Any]:

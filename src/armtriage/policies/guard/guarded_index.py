@@ -8,14 +8,14 @@ from armtriage._arguments import check_choice
 from armtriage.graphs.feedback import FeedbackGraph
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.record import Floats, Ints, Record
-from armtriage.policies.beliefs import FRACTIONAL, Prior, check_prior, mean_of, starts_at
+from armtriage.policies.beliefs import FRACTIONAL, Prior, check_prior, mean_of
 from armtriage.policies.evidence import Evidence
 from armtriage.policies.guard.account import Book, GuardParams, look, look_and_admit, renew_intervals, take_or_pay
-from armtriage.policies.guard.free_look import Sampler, new_sampler, posterior_of, refit, renewed_sampler
+from armtriage.policies.guard.free_look import Sampler, posterior_of, refit
 from armtriage.policies.guard.free_look import learn as follow
-from armtriage.policies.guard.guarded import ByBeliefs, GuardedPolicy, first_book, guard_params, renewed_book
+from armtriage.policies.guard.guarded import ByBeliefs, GuardedPolicy, guard_params
 from armtriage.policies.guard.index_look import Reach, blank, forget_reach, new_reach, propose_by_index
-from armtriage.policies.guard.shared_looks import Looks, new_looks, renewed_looks, share_looks
+from armtriage.policies.guard.shared_looks import Looks, share_looks
 from armtriage.policies.old_log import OldLog
 from armtriage.policies.options import GuardOptions
 from armtriage.policies.request import ALL, Kernels, Request
@@ -88,19 +88,13 @@ class _Slates(ByBeliefs["GuardedIndex"]):
     """An index that proposes slates."""
 
     kernels = Kernels(choose, learn, believe, settled=settled)
+    each = True
 
     def params(self, policy: GuardedIndex) -> Params:
         return Params(guard_params(policy), policy.prior == "learned")
 
-    def new_own(self, policy: GuardedIndex, evidence: Evidence) -> Own:
-        n, budget = int(evidence.n_arms), policy.budget
-        sampler = new_sampler(n, budget, starts_at(policy.prior), found=evidence.warm == 0)
-        return Own(first_book(policy, evidence), sampler, new_reach(n), new_looks(n, budget, each=True))
-
-    def renewed_own(self, policy: GuardedIndex, old: Own) -> Own:
-        n, budget = policy.n_arms, policy.budget
-        sampler = renewed_sampler(old.sampler, n, budget)
-        return Own(renewed_book(policy, old.book), sampler, new_reach(n), renewed_looks(old.looks, n, budget))
+    def own_of(self, book: Book, sampler: Sampler, looks: Looks) -> Own:
+        return Own(book, sampler, new_reach(looks.guide.size), looks)
 
 
 class GuardedIndex(GuardedPolicy):

@@ -19,15 +19,13 @@ from armtriage.policies.guard.account import Book, GuardParams, look, look_and_a
 from armtriage.policies.guard.free_look import (
     Sampler,
     believe_of,
-    new_sampler,
     propose,
     refit,
-    renewed_sampler,
 )
 from armtriage.policies.guard.free_look import learn as follow
-from armtriage.policies.guard.guarded import ByBeliefs, GuardedPolicy, first_book, guard_params, renewed_book
+from armtriage.policies.guard.guarded import ByBeliefs, GuardedPolicy, guard_params
 from armtriage.policies.guard.over_decisions import CoupledDecisions
-from armtriage.policies.guard.shared_looks import Looks, new_looks, renewed_looks, share_looks
+from armtriage.policies.guard.shared_looks import Looks, share_looks
 from armtriage.policies.old_log import OldLog
 from armtriage.policies.options import GuardOptions
 from armtriage.policies.request import ALL, Kernels, Request
@@ -104,15 +102,8 @@ class _Slates(ByBeliefs["GuardedThompson"]):
         reveal, learned = policy.reveal and not policy._plain, policy.prior == "learned"
         return Params(guard_params(policy), policy.free_look, reveal, learned)
 
-    def new_own(self, policy: GuardedThompson, evidence: Evidence) -> Own:
-        n, budget = int(evidence.n_arms), policy.budget
-        sampler = new_sampler(n, budget, starts_at(policy.prior), found=evidence.warm == 0)
-        return Own(first_book(policy, evidence), sampler, new_looks(n, budget))
-
-    def renewed_own(self, policy: GuardedThompson, old: Own) -> Own:
-        n, budget = policy.n_arms, policy.budget
-        sampler = renewed_sampler(old.sampler, n, budget)
-        return Own(renewed_book(policy, old.book), sampler, renewed_looks(old.looks, n, budget))
+    def own_of(self, book: Book, sampler: Sampler, looks: Looks) -> Own:
+        return Own(book, sampler, looks)
 
 
 class GuardedThompson(GuardedPolicy):
