@@ -398,7 +398,7 @@ class SavedPolicy(AgeingPolicy, CertifiedPolicy):
         require(all(number in self._open for number in numbers.tolist()), f"{what} are of open decisions only")
         decisions = [self._open[number] for number in numbers.tolist()]
         ends = np.cumsum([one.arms.size for one in decisions])
-        require(ends.size and members.size == ends[-1], f"{what} must be as long as their decisions")
+        require(ends.size and members.size == ends[-1], f"{what} of decisions are too long or short")
         return list(zip(decisions, np.split(members, ends[:-1]), strict=True))
 
     def _reopen_floors(self, numbers: Ints, outsiders: Ints, members: Ints, swapped: list[Any]) -> None:
