@@ -107,11 +107,8 @@ class KLUCB(IndexPolicy):
         See `armtriage.Policy`.
     log_log : float
         c above: 3 in the published proof; 0, the default, is what its authors recommend in practice.
-    forget : {"alarm"}, float or int, optional
-        With ``"alarm"`` the policy watches for drift and, when a mean has changed, forgets what it knows of all arms;
-        now and then it looks at an arm that it would not play. A float in (0, 1) is a discount of what was told with
-        each decision, a whole number a window: only rewards of so many last decisions count. Nothing is then certified.
-        See ``docs/when-the-world-changes.md``.
+    forget
+        See `armtriage.CombUCB1`.
 
     References
     ----------
