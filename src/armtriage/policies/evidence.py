@@ -13,7 +13,7 @@ schedule of elimination.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,28 +50,6 @@ def as_tries(missed: int) -> int:
     They grow, so that in t rounds an arm that never answers is tried some 2 sqrt(t) times.
     """
     return 1 + (missed - PATIENCE) // 2 if missed >= PATIENCE else 0
-
-
-class Losing(Protocol):
-    """What keeps count, in NumPy, of the rewards that it awaits and misses."""
-
-    pending: Ints
-    missed: Ints
-    credit: Ints
-
-
-def note_lost(core: Losing, arms: Ints) -> None:
-    """Count lost rewards as tries, the more of them in a row the more."""
-    core.pending[arms] -= 1
-    core.missed[arms] += 1
-    late = core.missed[arms] - PATIENCE
-    core.credit[arms] += np.where(late >= 0, 1 + late // 2, 0)
-
-
-def check_lost(core: Losing) -> None:
-    """Refuse numbers that were loaded and cannot be."""
-    within("missed", core.missed, 0, 2**31)
-    within("credit", core.credit, 0, 2**62)
 
 
 TOLD, LOST, WEIGHED, UNSEEN = range(4)

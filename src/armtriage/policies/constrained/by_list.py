@@ -13,9 +13,8 @@ from armtriage.graphs.feedback import FeedbackGraph
 from armtriage.intervals import half_width
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.record import Floats, Ints
-from armtriage.policies.constrained.by_oracle import CONFIRMED, ELIMINATED, UNDECIDED, Limits, Status
+from armtriage.policies.constrained.by_oracle import CONFIRMED, ELIMINATED, UNDECIDED, Awaited, Limits, Status
 from armtriage.policies.constrained.cover import Rows, exact_cover, greedy_cover
-from armtriage.policies.evidence import check_lost, note_lost
 from armtriage.policies.facts import require, restore_arrays, with_later, within
 
 _NEVER = np.iinfo(np.int64).max
@@ -40,7 +39,7 @@ def _totals(rows: Rows, values: Floats) -> Floats:
     return totals
 
 
-class ListedElimination:
+class ListedElimination(Awaited):
     """Whole decisions stay active or leave; covers of what they have seen least are played in full.
 
     Printed, the cover is taken from the whole family and shows all arms of the least observed active decisions.
@@ -55,8 +54,8 @@ class ListedElimination:
         self.printed, self.exact = printed, exact
         self.family = Rows.of(listed)
         self.shows = Rows.of([graph.revealed_by(arms) for arms in listed])
-        self.counts, self.pending, self.missed, self.credit = np.zeros((4, graph.n_arms), np.int64)
-        self.sums = np.zeros(graph.n_arms)
+        super().__init__(graph.n_arms)
+        self.counts, self.sums = np.zeros(graph.n_arms, np.int64), np.zeros(graph.n_arms)
         self.active = np.ones(len(listed), np.bool_)
         self.least = np.zeros(1, np.int64)
         self.queue = np.empty(0, np.int64)
@@ -72,10 +71,9 @@ class ListedElimination:
         self.queue = np.zeros(min(arrays["queue"].size, self.active.size), np.int64)
         restore_arrays(self.arrays(), arrays)
         require(self.active.any(), "a decision must be active")
-        check_lost(self)
         within("least", self.least, 0, int(_least_counts(self.family, self.counts + self.credit)[self.active].min()))
         within("queue", self.queue, 0, self.active.size - 1)
-        require(self.pending == awaited, "pending must be the rewards that open decisions bring")
+        self._check_awaited(awaited)
 
     @property
     def status_of_arms(self) -> Status:
@@ -96,19 +94,14 @@ class ListedElimination:
 
     def update(self, arms: Ints, rewards: Floats) -> None:
         """Record rewards, and let decisions go when all active ones have been observed more often."""
-        self.pending[arms] -= 1
-        self.missed[arms] = 0
+        self._arrive(arms)
         self.counts[arms] += 1
         self.sums[arms] += rewards
         self._settle()
 
-    def schedule(self, arms: Ints) -> None:
-        """Note that rewards of these arms are on their way."""
-        self.pending[arms] += 1
-
     def release(self, arms: Ints) -> None:
         """Note that rewards of these arms will not come."""
-        note_lost(self, arms)
+        self._lose(arms)
         self._settle()
 
     def _means(self) -> Floats:

@@ -15,7 +15,7 @@ from armtriage.graphs.feedback import FeedbackGraph, GraphArrays
 from armtriage.intervals import BERNSTEIN, MIXTURE, interval
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.record import Floats, Ints, Record
-from armtriage.policies.evidence import check_lost, note_lost
+from armtriage.policies.evidence import PATIENCE
 from armtriage.policies.facts import require, restore_arrays, with_later, within
 
 Flags = NDArray[np.bool_]
@@ -150,7 +150,35 @@ def next_check(count: int) -> int:
     return math.ceil(1.1**power)
 
 
-class OracleElimination:
+class Awaited:
+    """What elimination over a set knows of rewards that are on their way, and of those that were lost."""
+
+    def __init__(self, n_arms: int) -> None:
+        self.pending, self.missed, self.credit = np.zeros((3, n_arms), np.int64)
+
+    def schedule(self, arms: Ints) -> None:
+        """Note that rewards of these arms are on their way."""
+        self.pending[arms] += 1
+
+    def _arrive(self, arms: Ints) -> None:
+        self.pending[arms] -= 1
+        self.missed[arms] = 0
+
+    def _lose(self, arms: Ints) -> None:
+        """Count lost rewards as tries, the more of them in a row the more: as `policies.evidence.lose` does."""
+        self.pending[arms] -= 1
+        self.missed[arms] += 1
+        late = self.missed[arms] - PATIENCE
+        self.credit[arms] += np.where(late >= 0, 1 + late // 2, 0)
+
+    def _check_awaited(self, awaited: Ints) -> None:
+        """Refuse numbers that were loaded and cannot be."""
+        require(self.pending == awaited, "pending must be the rewards that open decisions bring")
+        within("missed", self.missed, 0, 2**31)
+        within("credit", self.credit, 0, 2**62)
+
+
+class OracleElimination(Awaited):
     """Arms are confirmed and eliminated by what the best decisions with and without them could be worth.
 
     Weights are lower ends of intervals on the incumbent's arms and upper ends elsewhere. A decision is *plausible* if
@@ -161,8 +189,8 @@ class OracleElimination:
     def __init__(self, graph: FeedbackGraph, decisions: DecisionSet, limits: Limits) -> None:
         n = graph.n_arms
         self.graph, self.decisions, self.limits = graph, decisions, limits
+        super().__init__(n)
         self.status = np.zeros(n, np.uint8)
-        self.pending, self.missed, self.credit = np.zeros((3, n), np.int64)
         self.evidence = Evidence(
             np.zeros(n, np.int64),
             np.zeros(n),
@@ -201,8 +229,7 @@ class OracleElimination:
         within("status", self.status, UNDECIDED, ELIMINATED)
         within("the numbers of its progress", progress.whole, 0, LONGEST)
         within("opened", progress.opened, 0, 1)
-        require(self.pending == awaited, "pending must be the rewards that open decisions bring")
-        check_lost(self)
+        self._check_awaited(awaited)
         require(
             np.diff(check_arms(self.incumbent, self.status.size, "incumbent")) > 0, "the incumbent's arms must rise"
         )
@@ -249,19 +276,14 @@ class OracleElimination:
 
     def update(self, arms: Ints, rewards: Floats) -> None:
         """Record rewards, and look at all undecided arms when the last of them has been seen often enough."""
-        self.pending[arms] -= 1
-        self.missed[arms] = 0
+        self._arrive(arms)
         self.progress.failures += _learn(self.limits, self.evidence, arms, rewards)
         if self._is_due():
             self._check()
 
-    def schedule(self, arms: Ints) -> None:
-        """Note that rewards of these arms are on their way."""
-        self.pending[arms] += 1
-
     def release(self, arms: Ints) -> None:
         """Note that rewards of these arms will not come."""
-        note_lost(self, arms)
+        self._lose(arms)
         self._layer = -1
         if self._is_due():
             self._check()
