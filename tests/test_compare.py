@@ -319,6 +319,13 @@ def test_a_peer_that_loses_less_is_said_first() -> None:
     assert everything._winners("clicks", found | {"River UCB": {"mean": 11.0, "half": 2.0}}) is None
 
 
+def test_a_player_with_fewer_runs_is_named_with_what_a_run_takes() -> None:
+    slow = {"mean": 9.0, "half": 2.0, "ask": 1000.0, "tell": 600.0, "runs": 4, "of": 16}
+    whole = dict.fromkeys(adapters.PLAYERS, slow | {"runs": 16})
+    results = {"clicks of 2%": whole | {"River UCB": slow}, "drift": whole | {"pybandits": {"left_out": "was slow"}}}
+    assert everything._fewer(results, 1000) == ["- River UCB: clicks of 2% 4 of 16, 8 s each."]
+
+
 def test_the_speed_page_has_a_table_for_each_part_and_keeps_what_is_not_measured_again() -> None:
     text, parts = page.PAGE.read_text(encoding="utf-8"), list(bench.PARTS)
     assert page.renewed(text, {}, parts) == text

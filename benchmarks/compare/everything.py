@@ -193,18 +193,15 @@ def _fewer(results: dict[str, Any], rounds: int) -> list[str]:
     return lines
 
 
-def page(
-    results: dict[str, Any], able: dict[str, Any], linear: dict[str, Any], runs: int, rounds: int, seconds: float
-) -> str:
+def page(results: dict[str, Any], able: dict[str, Any], linear: dict[str, Any], runs: int, rounds: int) -> str:
     """Return the page."""
     lines = [
         "# Beside everything else",
         "",
         f"Made by `make compare ARGS=everything`: {runs} runs of {rounds:,} rounds, the same means and luck for all "
         "players, default options throughout. Regret is what was lost against the best decisions: mean and 95% "
-        f"interval. A player has {seconds:,.0f} s of processor time for a contest; a number in brackets says that it "
-        "was too slow for all runs, and played only so many. Runs of a few thousand rounds show how players begin, not "
-        "where they end.",
+        "interval; a number in brackets says that a slow player played only so many runs. Runs of a few thousand "
+        "rounds show how players begin, not where they end.",
         "",
         "## Where others win",
         "",
@@ -239,7 +236,12 @@ def page(
     lines += ["", *(f"- *{name}*: {WORLDS[name].about}." for name in results)]
     fewer = _fewer(results, rounds)
     if fewer:
-        lines += ["", "Fewer runs than others, and what one takes:", "", *fewer]
+        lines += [
+            "",
+            "Players with fewer runs, for want of time, and the processor time that one run takes:",
+            "",
+            *fewer,
+        ]
     lines += ["", "A dash, or no row: the player cannot play this, or has not played it.", ""]
     for player in PLAYERS:
         reasons: dict[str, list[str]] = {}
@@ -362,5 +364,5 @@ def main(arguments: Sequence[str]) -> None:
             found |= once((world.name, player), contexts.measure, world, given.runs, rounds, [player])
             print(f"{world.name}, {player}: {_earned(found.get(player, {}))}", flush=True)
         linear[world.name] = {"about": world.about, "players": found, "runs": given.runs, "rounds": rounds}
-    given.out.write_text(page(results, able, linear, given.runs, given.rounds, given.seconds), encoding="utf-8")
+    given.out.write_text(page(results, able, linear, given.runs, given.rounds), encoding="utf-8")
     print(f"{given.out} is written")
