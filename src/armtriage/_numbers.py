@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 
 
 def short(value: float, digits: int = 3) -> str:
@@ -45,3 +46,16 @@ def at_most(bound: float) -> str:
     unit = 10.0 ** min(math.floor(math.log10(bound)) - 2, 0)
     rounded = math.ceil(bound / unit * (1.0 - 1e-12)) * unit
     return f"{rounded:,.0f}" if rounded >= 100.0 else short(rounded)
+
+
+def counted(numbers: int | Collection[int], one: str = "run", many: str = "") -> str:
+    """Return how many there are of something, or from how few to how many.
+
+    Examples
+    --------
+    >>> counted([8, 16]), counted(1), counted(1200, "policy", "policies")
+    ('8 to 16 runs', '1 run', '1,200 policies')
+    """
+    least, most = (numbers, numbers) if isinstance(numbers, int) else (min(numbers), max(numbers))
+    named = one if most == 1 else many or f"{one}s"
+    return f"{least:,} to {most:,} {named}" if least < most else f"{most:,} {named}"

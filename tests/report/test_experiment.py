@@ -8,10 +8,10 @@ import polars
 import pytest
 
 from armtriage import Experiment, FeedbackGraph, Policy, StochasticEnvironment
+from armtriage._numbers import short
 from armtriage.experiments import Results
 from armtriage.report import experiment_page
 from armtriage.report.experiment import _others, parameters
-from armtriage.simulation.comparison import short
 from report.pages import Reader
 
 

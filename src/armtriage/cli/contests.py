@@ -9,13 +9,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from armtriage._numbers import short
 from armtriage.environments import StochasticEnvironment
 from armtriage.graphs.feedback import FeedbackGraph
 from armtriage.instances import random_bernoulli, ucb_failure
 from armtriage.policies import CombinatorialElimination, CombinatorialUCB, CombUCB1, GuardedThompson, ThompsonSampling
 from armtriage.report import Figure, Section, page
 from armtriage.simulation import simulate
-from armtriage.simulation.comparison import Result, compare, short
+from armtriage.simulation.comparison import Result, compare
 
 SEED = 7
 GUARDED, THOMPSON = "Guarded Thompson", "Thompson"

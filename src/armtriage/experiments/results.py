@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from armtriage._arguments import check_choice, check_count, check_probability
+from armtriage._numbers import counted
 from armtriage._tables import html_table, latex_table
 from armtriage.experiments.cells import Cell
 from armtriage.experiments.folder import Folder
@@ -488,14 +489,14 @@ class Results:
     def _overview(self) -> Iterator[str]:
         about = self.manifest
         parts = (
-            _counted(len(about.environments), "environment"),
-            _counted(len(about.policies), "policy", "policies"),
-            _counted(about.replications, "replication"),
+            counted(len(about.environments), "environment"),
+            counted(len(about.policies), "policy", "policies"),
+            counted(about.replications, "replication"),
         )
         yield f"Results of {self.name!r}: {', '.join(parts)}, seed {about.seed}"
         for count, what in ((self.failed, "failed: see runs"), (self.missing, "missing: run it again")):
             if count:
-                yield f"  {_counted(count, 'cell')} of {len(about.cells)} {what}"
+                yield f"  {counted(count, 'cell')} of {len(about.cells)} {what}"
         width = max(len(one.label) for one in about.policies) + 2
         table, before = self.summary(), ""
         for environment, policy, rounds, runs, mean, spread in (("", "", *_HEAD[2:]), *self._rows(table.head(_SHOWN))):
@@ -505,7 +506,3 @@ class Results:
             yield f"{label:<{width}}{rounds:>10}{runs:>6}{mean:>14}  {spread}".rstrip()
         if table.height > _SHOWN:
             yield f"... and {table.height - _SHOWN} more: see summary()"
-
-
-def _counted(number: int, one: str, many: str | None = None) -> str:
-    return f"{number} {one if number == 1 else many or one + 's'}"

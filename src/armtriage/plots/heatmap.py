@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from armtriage._numbers import counted, short
 from armtriage.kernels.record import Floats
 from armtriage.plots.labels import fold, shorten
 from armtriage.plots.style import (
     INK,
     check_columns,
-    counted,
     dress,
     figure_of,
     font,
@@ -20,7 +20,6 @@ from armtriage.plots.style import (
     sign,
     spoken,
 )
-from armtriage.simulation.comparison import short
 
 if TYPE_CHECKING:
     import polars

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from armtriage._numbers import counted
 from armtriage.plan import Plan
 from armtriage.plots.labels import End, label_ends
-from armtriage.plots.style import counted, dress, looks, new_axes, number_ticks, sign
+from armtriage.plots.style import dress, looks, new_axes, number_ticks, sign
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from armtriage._numbers import short
 from armtriage.plots.labels import shorten
 from armtriage.plots.style import (
     INK,
@@ -26,7 +27,6 @@ from armtriage.plots.style import (
     sign,
 )
 from armtriage.simulation import Trace
-from armtriage.simulation.comparison import short
 
 if TYPE_CHECKING:
     import polars

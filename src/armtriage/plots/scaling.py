@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from armtriage._numbers import short
 from armtriage.plots.labels import End, label_ends
 from armtriage.plots.style import (
     INK,
@@ -23,7 +24,6 @@ from armtriage.plots.style import (
     sign,
     spoken,
 )
-from armtriage.simulation.comparison import short
 
 if TYPE_CHECKING:
     import polars

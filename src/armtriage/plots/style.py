@@ -5,12 +5,12 @@ from __future__ import annotations
 import io
 import os
 import textwrap
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from armtriage._numbers import counted, short
 from armtriage.simulation import Trace
-from armtriage.simulation.comparison import short
 
 if TYPE_CHECKING:
     import polars
@@ -227,19 +227,6 @@ def origin(source: Mapping[str, Trace] | polars.DataFrame, level: float, shown: 
     else:
         return f"{100 * level:.4g}% {shown}"
     return (f"{100 * level:.4g}% {shown}; " if max(runs) > 1 else f"no {shown}; ") + said
-
-
-def counted(numbers: int | Collection[int], one: str = "run", many: str = "") -> str:
-    """Return how many there are of something, or from how few to how many.
-
-    Examples
-    --------
-    >>> counted([8, 16]), counted(1), counted(1200, "policy", "policies")
-    ('8 to 16 runs', '1 run', '1,200 policies')
-    """
-    least, most = (numbers, numbers) if isinstance(numbers, int) else (min(numbers), max(numbers))
-    named = one if most == 1 else many or f"{one}s"
-    return f"{least:,} to {most:,} {named}" if least < most else f"{most:,} {named}"
 
 
 def check_columns(table: polars.DataFrame, *columns: str) -> None:

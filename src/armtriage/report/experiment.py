@@ -9,10 +9,9 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from armtriage import plots
-from armtriage._numbers import short, spread
+from armtriage._numbers import counted, short, spread
 from armtriage.experiments import Results
 from armtriage.experiments.manifest import toml_text
-from armtriage.plots.style import counted
 from armtriage.report.contests import Contest, common, contests, winners
 from armtriage.report.html import (
     NONE,

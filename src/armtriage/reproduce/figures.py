@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import polars
 
 from armtriage import plots
-from armtriage.plots.style import counted, dress, number_ticks
+from armtriage._numbers import counted
+from armtriage.plots.style import dress, number_ticks
 from armtriage.reproduce.lines import Lines, line
 from armtriage.reproduce.policies import ORDER
 from armtriage.reproduce.study import LEVEL, SEED, Chart

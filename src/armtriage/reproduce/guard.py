@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import polars
 
+from armtriage._numbers import short
 from armtriage.decisions import DecisionSet
 from armtriage.environments import StochasticEnvironment
 from armtriage.experiments import Results
@@ -37,7 +38,6 @@ from armtriage.reproduce.study import (
     plan,
 )
 from armtriage.simulation import Trace, simulate
-from armtriage.simulation.comparison import short
 
 _AIMED = 100_000
 """The rounds that the targets are for."""

@@ -8,8 +8,8 @@ from typing import Literal
 import numpy as np
 from scipy.special import bdtrc
 
+from armtriage._numbers import short
 from armtriage.reproduce.study import LEVEL, Row, Rows, Verdict
-from armtriage.simulation.comparison import short
 
 ROOM = 0.05
 """How far a fitted power may lie from the predicted one, beyond its interval: rates leave out logarithms."""

@@ -9,6 +9,7 @@ from typing import Any
 
 import polars
 
+from armtriage._numbers import short
 from armtriage.experiments.identity import code_version, versions
 from armtriage.report.html import (
     NONE,
@@ -24,7 +25,6 @@ from armtriage.report.html import (
 )
 from armtriage.reproduce.judges import ROOM
 from armtriage.reproduce.study import LEVEL, SEED, Finding, Report, Size
-from armtriage.simulation.comparison import short
 
 HEAD = ("claim", "predicted", "measured", "verdict")
 """The columns of the front table."""

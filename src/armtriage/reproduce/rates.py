@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import polars
 
+from armtriage._numbers import short
 from armtriage.experiments import Results
 from armtriage.experiments.statistics import slope_interval
 from armtriage.reproduce.figures import lines
@@ -26,7 +27,6 @@ from armtriage.reproduce.judges import (
 from armtriage.reproduce.lines import against, fitted, powers, steepness, with_each, worst
 from armtriage.reproduce.policies import GREEDY, PAPER, THOMPSON, TIGHT, UCB, chosen, rules
 from armtriage.reproduce.study import LEVEL, Chart, Claim, Played, Row, Rows, Scale, Study, Tables, Verdict, of, plan
-from armtriage.simulation.comparison import short
 from armtriage.theory import gap_lower, gap_upper, minimax_lower, minimax_upper, ucb_full_information_upper, ucb_lower
 
 _DELTA = 0.01  # the default of all policies

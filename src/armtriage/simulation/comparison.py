@@ -19,8 +19,6 @@ from armtriage.policies.policy import Policy
 from armtriage.simulation.simulate import simulate
 from armtriage.simulation.trace import Trace
 
-__all__ = ["COLUMNS", "Result", "compare", "facts", "short", "table"]
-
 COLUMNS = ("policy", "mean regret", "95% interval", "rounds/s", "committed")
 
 
