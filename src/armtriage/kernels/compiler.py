@@ -19,7 +19,7 @@ from typing import Any
 
 import numba
 from llvmlite.binding import Linkage, parse_assembly
-from numba.core import caching, codegen, compiler, dispatcher, sigutils, typed_passes, untyped_passes
+from numba.core import caching, codegen, compiler, dispatcher, lowering, sigutils, typed_passes, untyped_passes
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.compiler_machinery import LoweringPass, PassManager, register_pass
 from numba.core.registry import cpu_target
@@ -27,6 +27,7 @@ from numba.core.runtime import rtsys
 
 from armtriage.kernels.disk import cache_folder, keep, kept, prune
 from armtriage.kernels.interrupts import hold_interrupts
+from armtriage.kernels.lowering import Lower
 from armtriage.kernels.shortcuts import PATCHES, Patch, load_arrays, shortcuts
 
 _types: Any = numba.types
@@ -53,6 +54,14 @@ _RELIED_ON = [
     Patch(caching.CompileResultCacheImpl, "reduce", "self cres"),
     Patch(caching.CompileResultCacheImpl, "check_cachable", "self cres"),
     Patch(compiler.CompilerBase, "define_pipelines", "self"),
+    Patch(lowering.Lower, "init", "self"),
+    Patch(lowering.Lower, "getvar", "self name"),
+    Patch(lowering.Lower, "storevar", "self value name argidx"),
+    Patch(lowering.Lower, "delvar", "self name"),
+    Patch(lowering.Lower, "lower_binop", "self resty expr op"),
+    Patch(lowering.Lower, "lower_expr", "self resty expr"),
+    Patch(lowering.Lower, "lower_getitem", "self resty expr value index signature"),
+    Patch(lowering.Lower, "lower_setitem", "self target_var index_var value_var signature"),
     Patch(dispatcher.Dispatcher, "compile", "self sig"),
     Patch(dispatcher.Dispatcher, "add_overload", "self cres"),
     Patch(dispatcher._FunctionCompiler, "compile", "self args return_type"),  # type: ignore[attr-defined]
@@ -136,6 +145,17 @@ def _link(module: Any, libraries: Iterable[Any]) -> list[Any]:
     return list(others)
 
 
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _Lowering(typed_passes.NativeLowering):  # type: ignore[misc]
+    """Write LLVM's code in our own way."""
+
+    _name = "armtriage_lowering"
+
+    @property
+    def lowering_class(self) -> Any:
+        return Lower
+
+
 @register_pass(mutates_CFG=False, analysis_only=False)
 class _ChooseLibrary(LoweringPass):  # type: ignore[misc]
     """Say what becomes of the function that is being compiled."""
@@ -168,7 +188,7 @@ class _Pipeline(compiler.CompilerBase):  # type: ignore[misc]
             typed_passes.PreLowerStripPhis,
             typed_passes.IRLegalization,
             _ChooseLibrary,
-            typed_passes.NativeLowering,
+            _Lowering,
             typed_passes.NoPythonBackend,
         ):
             passes.add_pass(one, one.__name__)

@@ -22,7 +22,6 @@ from numba.extending import (
     register_model,
     unbox,
 )
-from numba.np.arrayobj import populate_array
 
 from armtriage.kernels.record import RecordLayout
 
@@ -104,17 +103,26 @@ def _get_field(context: Any, builder: Any, kind: Any, record: Any, name: str) ->
 
 def _array_at(context: Any, builder: Any, kind: Any, record: Any, place: int) -> Any:
     """Return an array that owns nothing: the record keeps it alive, and no reference to it is ever counted."""
-    words = [_word(builder, record, place + i, True) for i in range(1 + 2 * kind.ndim)]
-    item = context.get_abi_sizeof(context.get_data_type(kind.dtype))
-    shape, strides = words[1 : 1 + kind.ndim], words[1 + kind.ndim :]
+    whole, axes = ir.IntType(64), range(kind.ndim)
+    item = whole(context.get_abi_sizeof(context.get_data_type(kind.dtype)))
+    data, *shape = (_word(builder, record, place + i, True) for i in range(1 + kind.ndim))
     if kind.layout == "C":
-        strides = [context.get_constant(_types.intp, item)]
+        strides = [item]
         for size in shape[:0:-1]:
             strides.insert(0, builder.mul(strides[0], size))
-    array = context.make_array(kind)(context, builder)
-    data = builder.inttoptr(words[0], context.get_data_type(kind.dtype).as_pointer())
-    populate_array(array, data, shape, strides, item, None)
-    return array._getvalue()
+    else:
+        strides = [_word(builder, record, place + 1 + kind.ndim + i, True) for i in axes]
+    model = context.data_model_manager[kind]
+    count = functools.reduce(builder.mul, shape)
+    parts = {"data": builder.inttoptr(data, context.get_data_type(kind.dtype).as_pointer())}
+    parts |= {"nitems": count, "itemsize": item}
+    array = ir.Constant(model.get_value_type(), None)
+    for name, part in parts.items():
+        array = builder.insert_value(array, part, model.get_field_position(name))
+    for name, sizes in (("shape", shape), ("strides", strides)):
+        for axis in axes:
+            array = builder.insert_value(array, sizes[axis], [model.get_field_position(name), axis])
+    return array
 
 
 @lower_setattr_generic(_RecordType)  # type: ignore[untyped-decorator]

@@ -35,7 +35,7 @@ class Patch(NamedTuple):
 
 
 _types: Any = numba.types
-_OWN = "9armtriage"  # in the names that numba gives to functions of this package
+OWN = "9armtriage"  # in the names that numba gives to functions of this package
 _PLAIN_KINDS = (_types.Number, _types.Boolean, _types.Array, _types.UniTuple)
 # Those of numba's own functions that need no more passes than kernels do.
 _LIKE_KERNELS = {"ol_int", "ol_max", "ol_min", "ol_np_empty", "_ol_array_allocate", "ol_np_zeros", "ol_array_zero_fill"}
@@ -97,7 +97,7 @@ def _plain_index(context: Any, builder: Any, kind: Any, index: Any, size: Any) -
     No kernel of this package counts from the end, which `tests/kernels/test_indices.py` proves. With some five arrays
     to look up for each arm, the question was a third of a round of `CombUCB1`.
     """
-    if _OWN not in builder.function.name:
+    if OWN not in builder.function.name:
         return _fix_index(context, builder, kind, index, size)
     return context.cast(builder, index, kind, _types.intp)
 
