@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numba
 import pytest
-from numba.core import base, errors, postproc
+from numba.core import base, errors, ir, postproc
 from numba.core.types import functions
 from numba.core.typing import templates
 from numba.np import arrayobj
@@ -27,6 +27,8 @@ def ways() -> list[object]:
         base.BaseContext.get_abi_sizeof,
         postproc.PostProcessor.run,
         templates._OverloadFunctionTemplate._build_impl,
+        base._has_loc,
+        ir.Inst._rec_list_vars,
         getattr(getattr(errors, "HighlightColorScheme", None), "_markup", None),
     ]
 

@@ -27,7 +27,7 @@ from numba.core.runtime import rtsys
 
 from armtriage.kernels.disk import cache_folder, keep, kept, prune
 from armtriage.kernels.interrupts import hold_interrupts
-from armtriage.kernels.lowering import Lower
+from armtriage.kernels.lowering import Lower, makes_arrays
 from armtriage.kernels.shortcuts import PATCHES, Patch, load_arrays, shortcuts
 
 _types: Any = numba.types
@@ -97,6 +97,10 @@ class _InnerLibrary(codegen.JITCodeLibrary):  # type: ignore[misc]
     def _optimize_functions(self, module: Any) -> None:
         module.data_layout = self._codegen._data_layout
 
+    def add_ir_module(self, ir_module: Any) -> None:
+        self._raise_if_finalized()
+        self.add_llvm_module(parse_assembly(str(ir_module)))  # checked with all that it is linked to
+
     def finalize(self) -> None:
         self._raise_if_finalized()
         self._finalize_dynamic_globals()
@@ -145,6 +149,17 @@ def _link(module: Any, libraries: Iterable[Any]) -> list[Any]:
     return list(others)
 
 
+@register_pass(mutates_CFG=False, analysis_only=False)
+class _GiveUp(typed_passes.IRLegalization):  # type: ignore[misc]
+    """Say where each variable is given up, in functions where that means anything."""
+
+    _name = "armtriage_give_up"
+
+    def run_pass(self, state: Any) -> bool:
+        state.metadata["makes_arrays"] = makes_arrays(state)
+        return bool(state.metadata["makes_arrays"] and super().run_pass(state))
+
+
 @register_pass(mutates_CFG=True, analysis_only=False)
 class _Lowering(typed_passes.NativeLowering):  # type: ignore[misc]
     """Write LLVM's code in our own way."""
@@ -186,7 +201,7 @@ class _Pipeline(compiler.CompilerBase):  # type: ignore[misc]
             untyped_passes.ReconstructSSA,
             typed_passes.NopythonTypeInference,
             typed_passes.PreLowerStripPhis,
-            typed_passes.IRLegalization,
+            _GiveUp,
             _ChooseLibrary,
             _Lowering,
             typed_passes.NoPythonBackend,

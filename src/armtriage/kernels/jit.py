@@ -32,6 +32,7 @@ __all__ = [
     "compilations",
     "compile_now",
     "compiling_for",
+    "float_bits",
     "inlined",
     "kernel",
     "lowest_bit",
@@ -96,7 +97,9 @@ def _compiler_digest() -> str | None:
     """Return what compilation itself is made of."""
     module = _load_compiler().__name__
     names = [(module, "inner_function"), (module, "outer_function")]
-    names += [("armtriage.kernels.record_types", name) for name in ("kind_of", "opener", "trailing_zeros")]
+    names += [
+        ("armtriage.kernels.record_types", name) for name in ("kind_of", "opener", "trailing_zeros", "float_word")
+    ]
     return _sources().combine_known(_sources().digest(*one) for one in names)
 
 
@@ -264,29 +267,37 @@ def _own_compiler() -> types.ModuleType | None:
         return None
 
 
-class _TrailingZeros:
-    """The processor's own instruction, which only the compiler knows."""
+class _Instruction:
+    """An instruction of the processor's own, which only the compiler knows."""
 
-    digest = "trailing zeros"
+    def __init__(self, name: str) -> None:
+        self.digest = name
 
     def made(self) -> Any:
-        from armtriage.kernels.record_types import trailing_zeros
-
-        return trailing_zeros
+        return getattr(importlib.import_module("armtriage.kernels.record_types"), self.digest)
 
 
-trailing_zeros = unbound
+trailing_zeros = float_word = unbound
 
 
 def _lowest_bit(word: np.uint64) -> Any:
     return trailing_zeros(word)
 
 
+def _float_bits(number: float) -> Any:
+    return float_word(number)
+
+
 if JIT:
-    lowest_bit = bind(_lowest_bit, "lowest_bit", trailing_zeros=_TrailingZeros())
+    lowest_bit = bind(_lowest_bit, "lowest_bit", trailing_zeros=_Instruction("trailing_zeros"))
+    float_bits = bind(_float_bits, "float_bits", float_word=_Instruction("float_word"))
 
 else:
 
     def lowest_bit(word: Any) -> int:
         """Return the position of the lowest bit that is set in a 64-bit word other than 0."""
         return (int(word) & -int(word)).bit_length() - 1
+
+    def float_bits(number: Any) -> np.int64:
+        """Return the 64 bits of a number as a whole one."""
+        return np.float64(number).view(np.int64)

@@ -21,7 +21,34 @@ _types: Any = numba.types
 # What gives a value that another one keeps alive: a field, an item, a part, a view.
 _BORROWS = {"getattr", "getitem", "static_getitem", "getiter", "iternext", "pair_first", "exhaust_iter", "build_tuple"}
 _SCALARS = (_types.Number, _types.Boolean)
+_WHOLE_WORDS = {_types.int64, _types.uint64, _types.float64}
+_ARITHMETIC = {operator.add: "add", operator.sub: "sub", operator.mul: "mul"}
+_COMPARISONS = {
+    getattr(operator, name): sign
+    for name, sign in {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}.items()
+}
 _OF_LOOPS = {"getiter", "iternext", "pair_first", "pair_second"}
+
+
+def makes_arrays(state: Any) -> bool:
+    """Whether a function may make an array, or hand one on: else there are no references to count."""
+    counted = {name for name, kind in state.typemap.items() if is_counted(state.targetctx, kind)}
+    if is_counted(state.targetctx, state.return_type):
+        return True
+    for block in state.func_ir.blocks.values():
+        for one in block.body:
+            if isinstance(one, ir.SetItem | ir.StaticSetItem) and one.value.name in counted:
+                return True
+            if isinstance(one, ir.Assign) and isinstance(one.value, ir.Expr) and one.target.name in counted:
+                fancy = one.value.op == "getitem" and one.value.index.name in counted
+                if fancy or one.value.op not in _BORROWS:
+                    return True
+    return False
+
+
+def is_counted(context: Any, kind: Any) -> bool:
+    """Whether values of this type hold references that are counted."""
+    return bool(context.data_model_manager[kind].contains_nrt_meminfo())
 
 
 class Lower(lowering.Lower):  # type: ignore[misc]
@@ -33,33 +60,11 @@ class Lower(lowering.Lower):  # type: ignore[misc]
         """Find out what the function needs of numba's ways."""
         super().init()
         self._plain_items = OWN in self.fndesc.mangled_name and not self.context.enable_boundscheck
-        if not self._makes_arrays():
+        if not self.metadata["makes_arrays"]:
             self.context = self.context.subtarget(enable_nrt=False)
 
-    def _makes_arrays(self) -> bool:
-        """Whether any array may come into being, or be handed on: else there are no references to count."""
-        if self._is_counted(self.fndesc.restype):
-            return True
-        for block in self.blocks.values():
-            for one in block.body:
-                if isinstance(one, ir.SetItem | ir.StaticSetItem) and self._is_counted(self.typeof(one.value.name)):
-                    return True
-                if isinstance(one, ir.Assign) and isinstance(one.value, ir.Expr) and self._may_make(one):
-                    return True
-        return False
-
-    def _may_make(self, one: Any) -> bool:
-        if not self._is_counted(self.typeof(one.target.name)):
-            return False
-        fancy = one.value.op == "getitem" and self._is_counted(self.typeof(one.value.index.name))
-        return fancy or one.value.op not in _BORROWS
-
-    def _is_counted(self, kind: Any) -> bool:
-        """Whether values of this type hold references that are counted."""
-        return bool(self.context.data_model_manager[kind].contains_nrt_meminfo())
-
     def _keeps(self, name: str) -> bool:
-        return self.context.enable_nrt and self._is_counted(self.typeof(name))
+        return self.context.enable_nrt and is_counted(self.context, self.typeof(name))
 
     def storevar(self, value: Any, name: str, argidx: int | None = None) -> None:
         """Store a value, without a look at the one before it unless that may have to be given up."""
@@ -76,18 +81,33 @@ class Lower(lowering.Lower):  # type: ignore[misc]
             self._singly_assigned_vars.discard(name)
 
     def lower_binop(self, resty: Any, expr: Any, op: Any) -> Any:
-        """Combine two numbers; numba first looks for ways that know one of them, which only powers have."""
-        signature, builder, context = self.fndesc.calltypes[expr], self.builder, self.context
-        if op in (operator.pow, operator.ipow) or not all(isinstance(one, _SCALARS) for one in signature.args):
+        """Combine two numbers of one type where that is a single instruction, as a square is, too."""
+        signature, context = self.fndesc.calltypes[expr], self.context
+        kind, other = signature.args
+        if op is operator.pow and kind == _types.float64 and self._is_two(expr.rhs):
+            base = context.cast(self.builder, self.loadvar(expr.lhs.name), self.typeof(expr.lhs.name), kind)
+            return self.builder.fmul(base, base)
+        shape = _ARITHMETIC.get(op) if signature.return_type == kind else _COMPARISONS.get(op)
+        if shape is None or kind != other or kind not in _WHOLE_WORDS:
             return super().lower_binop(resty, expr, op)
-        function = context.typing_context.resolve_value_type(op)
-        chosen = function.get_call_type(context.typing_context, signature.args, {})
-        sides = [
-            context.cast(builder, self.loadvar(one.name), self.typeof(one.name), kind)
-            for one, kind in zip((expr.lhs, expr.rhs), signature.args, strict=True)
-        ]
-        made = context.get_function(function, chosen)(builder, sides)
-        return context.cast(builder, made, signature.return_type, resty)
+        left, right = (
+            context.cast(self.builder, self.loadvar(one.name), self.typeof(one.name), kind)
+            for one in (expr.lhs, expr.rhs)
+        )
+        if op in _ARITHMETIC:
+            name, flags = (f"f{shape}", ()) if kind == _types.float64 else (shape, ("nsw",) if kind.signed else ())
+            made = getattr(self.builder, name)(left, right, flags=flags)
+        elif kind == _types.float64:
+            compare = self.builder.fcmp_unordered if shape == "!=" else self.builder.fcmp_ordered
+            made = compare(shape, left, right)
+        else:
+            compare = self.builder.icmp_signed if kind.signed else self.builder.icmp_unsigned
+            made = compare(shape, left, right)
+        return context.cast(self.builder, made, signature.return_type, resty)
+
+    def _is_two(self, value: Any) -> bool:
+        made = guard(get_definition, self.func_ir, value)
+        return isinstance(made, ir.Const) and made.value == 2
 
     def lower_expr(self, resty: Any, expr: Any) -> Any:
         """Write what an expression becomes; loops over whole numbers have a shorter form than numba's."""
@@ -96,7 +116,7 @@ class Lower(lowering.Lower):  # type: ignore[misc]
             return self._begin(self.loadvar(expr.value.name), resty)
         if expr.op == "iternext" and isinstance(kind, _types.RangeIteratorType):
             return self._next(self.loadvar(expr.value.name), resty)
-        if expr.op in ("pair_first", "pair_second") and not self._is_counted(resty):
+        if expr.op in ("pair_first", "pair_second") and not is_counted(self.context, resty):
             return self.builder.extract_value(self.loadvar(expr.value.name), int(expr.op == "pair_second"))
         return super().lower_expr(resty, expr)
 
@@ -125,7 +145,9 @@ class Lower(lowering.Lower):  # type: ignore[misc]
 
     def lower_getitem(self, resty: Any, expr: Any, value: Any, index: Any, signature: Any) -> Any:
         """Load an item of an array at whole numbers, which no kernel counts from the end."""
-        kind = self.typeof(value.name)
+        kind, given = self.typeof(value.name), self.typeof(index.name)
+        if isinstance(kind, _types.BaseTuple) and isinstance(given, _types.IntegerLiteral):
+            return self.builder.extract_value(self.loadvar(value.name), given.literal_value)
         if not (self._plain_items and isinstance(resty, _SCALARS) and (at := self._place(kind, index.name))):
             return super().lower_getitem(resty, expr, value, index, signature)
         item = load_item(self.context, self.builder, kind, self._pointer(kind, value.name, at))

@@ -147,6 +147,16 @@ def opener(layout: RecordLayout) -> Any:
 
 
 @intrinsic  # type: ignore[untyped-decorator]
+def float_word(typingctx: Any, number: Any) -> Any:
+    """Return the 64 bits of a number as a whole one."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.bitcast(args[0], ir.IntType(64))
+
+    return _types.int64(_types.float64), codegen
+
+
+@intrinsic  # type: ignore[untyped-decorator]
 def trailing_zeros(typingctx: Any, word: Any) -> Any:
     """Return how many bits below the lowest that is set are not, in a 64-bit word other than 0."""
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import functools
 import inspect
+import operator
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numba
-from numba.core import base, errors, postproc, transforms
+from numba.core import base, errors, ir, postproc, transforms
 from numba.core.types import functions
 from numba.core.typing import templates
 from numba.np import arrayobj
@@ -36,7 +37,7 @@ class Patch(NamedTuple):
 
 _types: Any = numba.types
 OWN = "9armtriage"  # in the names that numba gives to functions of this package
-_PLAIN_KINDS = (_types.Number, _types.Boolean, _types.Array, _types.UniTuple)
+_PLAIN_KINDS = (_types.Number, _types.Boolean, _types.Array, _types.BaseTuple, _types.SliceType)
 # Those of numba's own functions that need no more passes than kernels do.
 _LIKE_KERNELS = {"ol_int", "ol_max", "ol_min", "ol_np_empty", "_ol_array_allocate", "ol_np_zeros", "ol_array_zero_fill"}
 
@@ -46,17 +47,28 @@ _make_array = arrayobj.make_array
 _size_of = base.BaseContext.get_abi_sizeof
 _process = postproc.PostProcessor.run
 _build = templates._OverloadFunctionTemplate._build_impl
+_knows_line = functools.cache(base._has_loc)  # of which numba inspects the signature at every use
+_NO_VARIABLES = {ir.Loc, str, int, bool, float, type(None)}
 
 
 def _known_call(function: Any, context: Any, args: Any, named: Any) -> Any:
     """Return the signature of a call, for which numba tries dozens of candidates, for every sum several times."""
     if named or not all(isinstance(kind, _PLAIN_KINDS) for kind in args):
         return _call_type(function, context, args, named)
+    if _is_fixed_item(function, args):  # for each of which numba would compile a function
+        return templates.signature(args[0].types[args[1].literal_value], *args)
     known = vars(function).setdefault("_armtriage_calls", {})
     key = context, *args
     if key not in known:
         known[key] = _call_type(function, context, args, named)
     return known[key]
+
+
+def _is_fixed_item(function: Any, args: Any) -> bool:
+    """Whether a call looks up an item of a tuple at a place that is known."""
+    if function.typing_key is not operator.getitem:
+        return False
+    return isinstance(args[0], _types.BaseTuple) and isinstance(args[1], _types.IntegerLiteral)
 
 
 @functools.cache
@@ -91,6 +103,19 @@ def _process_once(processor: Any, emit_dels: bool = False, extend_lifetimes: boo
         made.generator_info = None
 
 
+def _list_variables(owner: Any, part: Any) -> list[Any]:
+    """Return the variables in a part of an instruction; numba asks five questions about each name and number in it."""
+    if isinstance(part, ir.Var):
+        return [part]
+    if isinstance(part, ir.Inst):
+        return list(part.list_vars())
+    if isinstance(part, dict):
+        part = part.values()
+    elif not isinstance(part, list | tuple):
+        return []
+    return [found for one in part if type(one) not in _NO_VARIABLES for found in _list_variables(owner, one)]
+
+
 def _plain_index(context: Any, builder: Any, kind: Any, index: Any, size: Any) -> Any:
     """Return an index as it is: numba asks at every access whether it is negative, and then counts from the end.
 
@@ -114,6 +139,8 @@ PATCHES = [
     Patch(base.BaseContext, "get_abi_sizeof", "self ty"),
     Patch(postproc.PostProcessor, "run", "self emit_dels extend_lifetimes"),
     Patch(templates._OverloadFunctionTemplate, "_build_impl", "self cache_key args kws"),
+    Patch(base, "_has_loc", "fn"),
+    Patch(ir.Inst, "_rec_list_vars", "self val"),
 ]
 """What the shortcuts replace; where one does not fit, none is taken, and kernels are compiled as numba does."""
 
@@ -131,7 +158,10 @@ def shortcuts(inner: Callable[..., Any]) -> Iterator[None]:
         finally:
             del template._get_jit_decorator
 
-    replacements = (_known_call, _known_proxy, _plain_index, _known_size, _process_once, build)
+    replacements = (
+        *(_known_call, _known_proxy, _plain_index, _known_size, _process_once, build),
+        *(_knows_line, _list_variables),
+    )
     ways = [(one.owner, one.name, way) for one, way in zip(PATCHES, replacements, strict=True)]
     if hasattr(errors, "HighlightColorScheme"):
         ways.append((errors.HighlightColorScheme, "_markup", _unpainted))

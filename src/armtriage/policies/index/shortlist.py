@@ -44,7 +44,8 @@ class Shortlist(Record):
     listed_radii: Floats
     kept: Ints  # scratch
     kept_values: Floats  # scratch
-    flags: NDArray[np.uint64]  # scratch: a byte for each listed arm
+    flags: NDArray[np.uint8]  # scratch: a byte for each listed arm
+    flag_words: NDArray[np.uint64]  # the same memory, eight arms a word
     levels: Floats  # (2,) of the S-th index: among all arms, and among others
     margins: Floats  # (2,) how far below it arms are collected
     length: int  # of the list
@@ -63,6 +64,7 @@ def _new_shortlist(evidence: Evidence, budget: int, *, listing: bool) -> Shortli
     """Return the caches of some evidence; few arms are all listed for good, and none where no list is wanted."""
     room, n = evidence.counts.size, int(evidence.n_arms)
     everything = listing and n <= max(_SMALL, 3 * budget)
+    flags = np.zeros(room, np.uint8)
     count = evidence.counts + all_as_least(evidence.missed) + evidence.unheard
     seen = count > 0
     means, radii, status = np.full(room, -np.inf), np.zeros(room), np.zeros(room, np.uint8)
@@ -79,7 +81,8 @@ def _new_shortlist(evidence: Evidence, budget: int, *, listing: bool) -> Shortli
         listed=np.arange(room),
         listed_means=means.copy(),
         listed_radii=radii.copy(),
-        flags=np.zeros(room // 8, np.uint64),
+        flags=flags,
+        flag_words=flags.view(np.uint64),
         levels=np.full(2, np.inf),
         margins=np.full(2, 0.05),
         length=n if everything else 0,
@@ -143,10 +146,10 @@ def take_unseen(evidence: Evidence, own: Shortlist, request: Request) -> int:
 @kernel
 @inlined
 def _flag(
-    means: Floats, radii: Floats, words: NDArray[np.uint64], first: int, last: int, scale: float, level: float
+    means: Floats, radii: Floats, flags: NDArray[np.uint8], first: int, last: int, scale: float, level: float
 ) -> None:
     """Set the byte of each listed arm from `first`, a multiple of 8, to `last` whose index reaches `level`."""
-    flags, x, y = words.view(np.uint8)[first:], means[first:last], radii[first:last]
+    flags, x, y = flags[first:], means[first:last], radii[first:last]
     for i in range(x.size):
         # Slices from 0 let the compiler see that no index is negative, and vectorise.
         flags[i] = x[i] + scale * y[i] >= level
@@ -170,7 +173,7 @@ def shorten(evidence: Evidence, own: Shortlist, request: Request, k: int, end: f
         _flag(own.means, own.radii, own.flags, 0, n_arms, end, threshold)
         n = 0
         for w in range((n_arms + 7) >> 3):
-            word = own.flags[w]
+            word = own.flag_words[w]
             while word != 0:
                 own.listed[n] = 8 * w + (lowest_bit(word) >> 3)
                 word &= word - np.uint64(1)
@@ -209,7 +212,7 @@ def _keep(own: Shortlist, request: Request, scale: float, level: float, k: int) 
         last = min(n, first + _CHUNK)
         _flag(means, radii, own.flags, first, last, scale, floor)
         for w in range(first >> 3, (last + 7) >> 3):
-            word = own.flags[w]
+            word = own.flag_words[w]
             while word != 0:
                 i = 8 * w + (lowest_bit(word) >> 3)
                 word &= word - np.uint64(1)

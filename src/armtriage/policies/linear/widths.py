@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from armtriage.kernels.jit import kernel
+from armtriage.kernels.jit import float_bits, kernel
 from armtriage.kernels.order import inner
 from armtriage.kernels.random import bits
 from armtriage.kernels.record import Floats, Ints, Record, blank, fact
@@ -76,10 +76,10 @@ def new_rows(n_arms: int, dimension: int) -> Rows:
 @kernel
 def _mark(contexts: Floats, rows: int) -> int:
     """Return 63 bits that other rows have by an accident of probability 2^-63 only."""
-    words, mark = contexts.view(np.int64), np.uint64(0)
+    mark = np.uint64(0)
     for arm in range(rows):
-        for j in range(words.shape[1]):
-            mark = bits(mark, words[arm, j])
+        for j in range(contexts.shape[1]):
+            mark = bits(mark, float_bits(contexts[arm, j]))
     return np.int64(mark >> np.uint64(1))  # type: ignore[return-value]
 
 
@@ -112,11 +112,10 @@ def _hold(repeated: Repeated, contexts: Floats) -> None:
 
 @kernel
 def _equal(kept: Floats, contexts: Floats) -> bool:
-    ours, theirs = kept.view(np.int64), contexts.view(np.int64)
     for arm in range(contexts.shape[0]):
         differ = 0
         for j in range(contexts.shape[1]):
-            differ |= ours[arm, j] ^ theirs[arm, j]
+            differ |= float_bits(kept[arm, j]) ^ float_bits(contexts[arm, j])
         if differ != 0:
             return False
     return True
