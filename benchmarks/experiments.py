@@ -9,6 +9,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from armtriage import Experiment
@@ -84,8 +85,15 @@ def _measure(what: str, engine: str, workers: int) -> Sweep:
             results = experiment.run(folder, engine=engine, workers=workers)
             times.append(time.perf_counter() - began)
             assert results.missing == results.failed == 0
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1024 if sys.platform == "linux" else 1024**2)
-    return Sweep(len(experiment.cells), times[0], times[1], peak)
+    return Sweep(len(experiment.cells), times[0], times[1], _peak())
+
+
+def _peak() -> float:
+    """Return the most memory that this process has had, in MB; Linux's usual figure begins with its parent's."""
+    if sys.platform == "linux":
+        held = dict(line.split(":") for line in Path("/proc/self/status").read_text().splitlines())
+        return int(held["VmHWM"].split()[0]) / 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024**2
 
 
 def sweep(what: str, engine: str, workers: int) -> Sweep:
