@@ -136,6 +136,16 @@ JUDGING = dict(
         _r_data("strokes", "modeldata", "ischemic_stroke", "stroke"),
         _r_data("two classes", "modeldata", "two_class_dat", "Class"),
         _r_data("emails", "openintro", "email", "spam", "time"),
+        _r_data("credit", "modeldata", "credit_data", "Status"),
+        _r_data("scat", "modeldata", "scat", "Species", "Month", "Year", "Site", "Location"),
+        _r_data("telephone", "modeldata", "wa_churn", "churn"),
+        _r_data("ketchup", "Ecdat", "Catsup", "choice", "id"),
+        _r_data("crackers", "Ecdat", "Cracker", "choice", "id"),
+        _r_data("heating", "Ecdat", "Heating", "depvar", "idcase"),
+        _r_data("default", "ISLR", "Default", "default"),
+        _r_data("births", "MASS", "birthwt", "low", "bwt"),
+        _r_data("leaf shapes", "DAAG", "leafshape", "arch", "location", "latitude"),
+        _r_data("houses", "modeldata", "Sacramento", "type", "zip", "city"),
     ]
 )
 
