@@ -119,6 +119,17 @@ def test_tables_prints_ratios_and_who_is_missing(
         assert tables.ratio(players, "wrong", ours) == players[ours]["wrong"] / best
 
 
+def test_the_interval_of_tables_is_over_tables_and_runs() -> None:
+    def told(ours: list[float], peer: list[float]) -> dict[str, Any]:
+        return {"players": {tables.OURS: {"earned": ours}, "LinUCB(0.5)": {"earned": peer}}}
+
+    twice, level = told([0.8, 0.8], [0.9, 0.9]), told([0.8, 0.8], [0.8, 0.8])
+    assert tables.interval({"a": twice, "b": twice}, tables.OURS) == pytest.approx((2.0, 2.0))
+    assert tables.interval({"a": twice, "b": level}, tables.OURS) == pytest.approx((1.0, 2.0))
+    assert tables.interval({"a": told([0.8, 0.9], [0.9, 0.9])}, tables.OURS) == pytest.approx((1.0, 2.0))
+    assert np.isnan(tables.interval({"a": told([0.8, 0.8], [1.0, 1.0])}, tables.OURS)).all()
+
+
 def test_tables_for_judging_are_none_of_those_for_choosing() -> None:
     assert not {name.partition(",")[0] for name in tables.CHOOSING} & {
         name.partition(",")[0] for name in tables.JUDGING

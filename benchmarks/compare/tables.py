@@ -243,6 +243,26 @@ def ratio(players: dict[str, Any], of: str, ours: str = OURS) -> float:
     return players[ours][of] / best[of] if of == "wrong" or best[of] > 3.0 * best["error"] else math.nan
 
 
+def interval(results: dict[str, Any], ours: str, draws: int = 2000) -> tuple[float, float]:
+    """Return a 95% interval of the geometric mean of ratios of wrong answers: tables and their runs are drawn again."""
+    tables = [
+        {name: 1.0 - np.array(one["earned"]) for name, one in each["players"].items() if "earned" in one}
+        for each in results.values()
+    ]
+    rng, found = np.random.default_rng(0), []
+    for _ in range(draws):
+        logs = []
+        for wrong in (tables[i] for i in rng.integers(len(tables), size=len(tables))):
+            runs = rng.integers(wrong[ours].size, size=wrong[ours].size)
+            mine, *peers = (float(wrong[name][runs].mean()) for name in (ours, *PEERS) if name in wrong)
+            if min(mine, *peers) <= 0.0:
+                return math.nan, math.nan
+            logs.append(math.log(mine / min(peers)))
+        found.append(math.exp(sum(logs) / len(logs)))
+    low, high = np.quantile(found, (0.025, 0.975)).tolist()
+    return low, high
+
+
 def show(results: dict[str, Any]) -> None:
     """Print the losses, our worst table first, and the geometric mean of the ratios."""
     names = sorted(results, key=lambda name: -ratio(results[name]["players"], "wrong"))
@@ -263,6 +283,8 @@ def show(results: dict[str, Any]) -> None:
                 print(
                     f"{ours}, {of} of the best peer's: geometric mean {mean:.2f}, worst {worst:.2f}, {each.size} tables"
                 )
+        if results:
+            print("its 95% interval, over tables and runs: {:.2f} to {:.2f}".format(*interval(results, ours)))
     for player, one in results[names[0]]["players"].items() if names else ():
         if "skipped" in one:
             print(f"{player}: skipped, {one['skipped']}")
