@@ -75,8 +75,9 @@ class Roster:
 
     def n_arms_at(self, number: int) -> int:
         """Return how many arms there were when a decision was made; arms that began again are taken to be new."""
-        there = [arm for arm, (first, _) in self.later.items() if first <= number]
-        return max([self.n_first, *(arm + 1 for arm in there)])
+        if not self.later:
+            return self.n_first
+        return max([self.n_first, *(arm + 1 for arm, (first, _) in self.later.items() if first <= number)])
 
     def _new_numbers(self, names: Sequence[Name], first: int) -> dict[Name, int]:
         """Return the numbers from `first` on, by name; refuse names that are taken, or none."""

@@ -337,7 +337,7 @@ class SavedPolicy(AgeingPolicy, CertifiedPolicy):
         least = 1 if any(one is not None for one in eligible) else most
         sizes = np.array([one.size for one in arms], np.int64)
         within("sizes of open decisions", sizes, 0 if self.decisions is not None else least, most)
-        inside = _NONE
+        inside, graph, names = _NONE, self.graph, self._roster.names
         for i, number in enumerate(numbers.tolist()):
             if (among := eligible[i]) is not None:
                 inside = inside if i and among is eligible[i - 1] else among.arms
@@ -346,17 +346,17 @@ class SavedPolicy(AgeingPolicy, CertifiedPolicy):
                 require(self.decisions.contains(arms[i]), f"{arms[i]} is no decision of the set")
             seen = shown[i]
             if seen is not None:
-                visible = self.graph.revealed_by(arms[i])
+                visible = graph.revealed_by(arms[i])
                 require(np.isin(arms[i], seen).all() and np.isin(seen, visible).all(), "arms shown must be revealed")
             elif self._plain:
                 seen = arms[i]
             self._open[number] = Decision(
                 number,
                 arms[i],
-                self.graph,
+                graph,
                 self._id,
                 None,
-                self._roster.names,
+                names,
                 eligible[i],
                 seen,
                 n_arms=self._roster.n_arms_at(number),

@@ -209,22 +209,20 @@ def _shape(path: str) -> tuple[str, ...]:
 
 async def _body(receive: Receive, whole: bool) -> bytes | None:
     """Return the body, for which the client has some seconds if it is not there yet; None if the client has gone."""
-    pieces: list[bytes] = []
-    size, more = 0, True
+    body, more = b"", True
     try:
         async with contextlib.nullcontext() if whole else asyncio.timeout(SLOWEST):
             while more:
                 message = await receive()
                 if message["type"] == "http.disconnect":
                     return None
-                pieces.append(message.get("body", b""))
-                size += len(pieces[-1])
-                if size > LARGEST:
+                body += message.get("body", b"")
+                if len(body) > LARGEST:
                     raise Refused("too_large")
                 more = message.get("more_body", False)
     except TimeoutError:
         raise Refused("slow") from None
-    return b"".join(pieces)
+    return body
 
 
 def _query(route: Route, text: bytes) -> Mapping[str, int]:

@@ -53,7 +53,7 @@ _SLOW = 5.0  # seconds of work after which there is a snapshot, however few the 
 _RECOUNT = 600.0  # seconds between two counts of what is held for decisions that are not known
 _SIGN = 0.5  # seconds after which a group that is at work shows the store that it lives
 _ARM = 1e-7  # seconds that a decision takes for each arm, until it has been measured; more with contexts
-_REST = 19.0  # how much longer than it works a check rests while requests come: it has a twentieth of the processor
+_REST = 19.0  # how much longer than it works a check rests while requests come
 
 
 class Failed(ArmtriageError, RuntimeError):
@@ -607,22 +607,21 @@ class Loop:
 
     async def _check(self, snapshots: Sequence[Snapshot]) -> None:
         """Replay the log from the last snapshot but one to the last, and compare: the state must be its log."""
-        # Digests of millions of bytes are made in a thread.
-        sound = await _beside(lambda: [one for one in snapshots if usable(one)])
+        sound = await self._unhurried(lambda: [one for one in snapshots if usable(one)])
         if not sound:
             return
         goal = sound[0]
         try:
             start = [partial(PolicyState.from_bytes, self.recipe, one.payload) for one in sound[1:2]]
-            state = await _beside(*(start or [partial(PolicyState, self.recipe)]))
+            state = await self._unhurried(*(start or [partial(PolicyState, self.recipe)]))
             while state.head < goal.seq:
                 events = await self.store.read(self.row.id, state.head, min(_CHECKED, goal.seq - state.head))
                 if not events:
                     raise ValueError(f"the log ends at event {state.head} instead of {goal.seq}")
-                _, spent = await _beside(_timed, partial(_replay, state, events, points=False))
-                await asyncio.sleep(spent * (_REST if self._waiting or self._flying else 1.0))
-            saved = await _beside(PolicyState.from_bytes, self.recipe, goal.payload)
-            same = await _beside(saved.digest) == await _beside(state.digest)
+                await self._unhurried(partial(_replay, state, events, points=False))
+            found = await self._unhurried(state.digest)
+            saved = await self._unhurried(partial(PolicyState.from_bytes, self.recipe, goal.payload))
+            same = await self._unhurried(saved.digest) == found
         except StoreError:
             return  # another time
         except Exception as error:
@@ -632,6 +631,12 @@ class Loop:
             self.verified = goal.seq
         else:
             self.metrics.diverged(self.name, goal.seq)
+
+    async def _unhurried(self, work: Callable[[], Found]) -> Found:
+        """Do a part of a check in a thread, and rest: it has a twentieth of the processor while requests come."""
+        found, spent = await _beside(_timed, work)
+        await asyncio.sleep(spent * (_REST if self._waiting or self._flying else 1.0))
+        return found
 
     async def reward(self, request: Reward, *, apart: Counter[str] | None = None) -> Reply:
         """Return the fates of rewards."""

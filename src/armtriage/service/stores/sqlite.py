@@ -502,13 +502,12 @@ def _resolve(waiting: Any, value: Any, problem: BaseException | None) -> None:
 
 def _insert(connection: sqlite3.Connection, policy: int, write: Write) -> None:
     """Write a group's rows, many with one statement: each statement takes the interpreter's lock once."""
-    rows, start = write.events, 0
-    while start < len(rows):
-        size = min(_MOST, 1 << ((len(rows) - start).bit_length() - 1))
-        values = [value for event in rows[start : start + size] for value in (policy, *event)]
-        marks = ",".join(["(?,?,?,?,?,?,?,?)"] * size)
+    rows = write.events
+    for start in range(0, len(rows), _MOST):
+        some = rows[start : start + _MOST]
+        marks = ",".join(["(?,?,?,?,?,?,?,?)"] * len(some))
+        values = [value for event in some for value in (policy, *event)]
         connection.execute(f"INSERT INTO event({_EVENT}) VALUES {marks}", values)
-        start += size
     if rows:
         connection.execute("UPDATE policy SET head=? WHERE id=?", (rows[-1].seq, policy))
     for stray in write.strays:
