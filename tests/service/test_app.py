@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from armtriage.service import app as application
+from armtriage.service import asgi
 from armtriage.service.app import App
 from armtriage.service.messages import FATES
 from armtriage.service.openapi import document
@@ -70,7 +70,7 @@ def test_bodies_over_a_megabyte_are_refused_before_they_are_read(sqlite_address)
 
 
 def test_slow_bodies_are_given_up(sqlite_address, monkeypatch):
-    monkeypatch.setattr(application, "SLOWEST", 0.2)
+    monkeypatch.setattr(asgi, "SLOWEST", 0.2)
 
     async def work():
         async with served(sqlite_address) as call:

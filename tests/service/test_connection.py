@@ -19,9 +19,9 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="stops a server by a 
 
 _SERVER = """
 import sys
-from armtriage.service import app, connection, server
+from armtriage.service import asgi, connection, server
 from armtriage.service.stores import SqliteStore
-connection.SILENCE, app.SLOWEST, server._IDLE = map(float, sys.argv[2:])
+connection.SILENCE, asgi.SLOWEST, server._IDLE = map(float, sys.argv[2:])
 server.run(SqliteStore(sys.argv[1]), "127.0.0.1", 0, lambda _, port: print(port, flush=True))
 """
 HOST = b"host: 127.0.0.1\r\n"

@@ -528,7 +528,7 @@ def test_files_as_a_power_cut_would_leave_them(sqlite_address, tmp_path, copies)
 def test_connections_that_say_nothing_hold_nobody_up(sqlite_address, tmp_path, connections):
     """Idle ones, ones that send a byte a second, and compressed bodies: others are answered as before."""
     # A few are held for as long as it takes, so that others are answered beside all of them.
-    patient = "from armtriage.service import app, connection\nconnection.SILENCE = app.SLOWEST = 3600.0\n"
+    patient = "from armtriage.service import asgi, connection\nconnection.SILENCE = asgi.SLOWEST = 3600.0\n"
 
     async def work():
         with serving(sqlite_address, **({} if connections > 200 else begun_with(tmp_path, patient))) as server:
@@ -599,10 +599,9 @@ def _memory(process):
 
 _IMPATIENT = """
 import sys
-from armtriage.service import connection, server
-from armtriage.service.dashboard import site
+from armtriage.service import asgi, connection, server
 from armtriage.service.stores import SqliteStore
-connection.SILENCE, site._SLOWEST, server._CONNECTIONS = 0.5, 0.5, 40
+connection.SILENCE, asgi.SLOWEST, server._CONNECTIONS = 0.5, 0.5, 40
 server.run(SqliteStore(sys.argv[1]), "127.0.0.1", 0, lambda _, port: print(port, flush=True))
 """
 

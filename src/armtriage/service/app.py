@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
-from typing import Any
+from collections.abc import Awaitable, Mapping
 from urllib.parse import parse_qsl
 
+from armtriage.service.asgi import Receive, Scope, Send, body_of, client_of, send_pieces, send_whole, whole_number
 from armtriage.service.dashboard import session
 from armtriage.service.dashboard.site import Site
-from armtriage.service.logs import note
 from armtriage.service.peers import HANDED, counts_header, named
 from armtriage.service.protocol import WHOLE
 from armtriage.service.refusal import Refused, quoted
@@ -21,12 +18,7 @@ from armtriage.service.service import Service
 from armtriage.service.step import Reply
 
 LARGEST = 2**20  # bytes of a body
-SLOWEST = 5.0  # seconds that a body may take
 _SAFE = (b"x-content-type-options", b"nosniff")
-
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 
 class App:
@@ -73,7 +65,7 @@ class App:
             route, name, key = self._find(scope)
             handed, authorization = self._admit(route, scope)
             apart = Counter() if handed else None
-            body = await _body(receive, WHOLE in scope) if route.takes is not None else b""
+            body = await body_of(receive, LARGEST, whole=WHOLE in scope) if route.takes is not None else b""
             if body is None:
                 return
             query = _query(route, scope["query_string"])
@@ -89,7 +81,8 @@ class App:
                 return
             if isinstance(reply, Stream):
                 self._count(route, 200)
-                await _send_stream(reply, receive, send)
+                headers = [(b"content-type", reply.kind.encode()), (b"cache-control", b"no-store"), _SAFE]
+                await send_pieces(reply.pieces, headers, receive, send)
                 return
             status, body = reply
             more = [(b"retry-after", b"1")] if status in (429, 503, 507) else []
@@ -107,9 +100,7 @@ class App:
                 sure = {what: count for what, count in apart.items() if count and what not in ("duplicate", "repeated")}
                 await self._count_unlogged(name, sure)
         self._count(route, status)
-        headers = [(b"content-type", kind), (b"content-length", b"%d" % len(body)), _SAFE, *more]
-        await send({"type": "http.response.start", "status": status, "headers": headers})
-        await send({"type": "http.response.body", "body": body})
+        await send_whole(send, status, [(b"content-type", kind), _SAFE, *more], body)
 
     def _count(self, route: Route | None, status: int) -> None:
         asked = "unknown" if route is None else route.scope or "public"
@@ -172,7 +163,7 @@ class App:
         if authorization is None and not access.open:
             authorization = _signed_in(scope)
         if route.scope is not None:
-            access.admit(authorization, route.scope, scope["client"][0] if scope.get("client") else "")
+            access.admit(authorization, route.scope, client_of(scope))
         if access.open and not (
             session.is_local(host) and (origin is None or session.is_local(origin.partition(b"://")[2]))
         ):
@@ -207,24 +198,6 @@ def _shape(path: str) -> tuple[str, ...]:
     return tuple(path.split("/"))
 
 
-async def _body(receive: Receive, whole: bool) -> bytes | None:
-    """Return the body, for which the client has some seconds if it is not there yet; None if the client has gone."""
-    body, more = b"", True
-    try:
-        async with contextlib.nullcontext() if whole else asyncio.timeout(SLOWEST):
-            while more:
-                message = await receive()
-                if message["type"] == "http.disconnect":
-                    return None
-                body += message.get("body", b"")
-                if len(body) > LARGEST:
-                    raise Refused("too_large")
-                more = message.get("more_body", False)
-    except TimeoutError:
-        raise Refused("slow") from None
-    return body
-
-
 def _query(route: Route, text: bytes) -> Mapping[str, int]:
     """Return the numbers that the address gives, or their defaults; refuse others."""
     if not route.query:
@@ -234,11 +207,10 @@ def _query(route: Route, text: bytes) -> Mapping[str, int]:
         if name not in found:
             raise Refused("invalid", f"the address takes {', '.join(found)}, not {quoted(name)}")
         one = route.query[name]
-        digits = value.removeprefix("-")
-        if not (digits.isascii() and digits.isdigit() and len(digits) < 20 and one.least <= int(value) <= one.most):
-            raise Refused(
-                "invalid", f"{name} must be a whole number from {one.least} to {one.most}, got {quoted(value)}"
-            )
+        digits = whole_number(value.removeprefix("-"), 19)
+        if digits is None or not one.least <= int(value) <= one.most:
+            span = f"a whole number from {one.least} to {one.most}"
+            raise Refused("invalid", f"{name} must be {span}, got {quoted(value)}")
         found[name] = int(value)
     return found
 
@@ -261,29 +233,3 @@ def _fits(shape: tuple[str, ...], parts: list[str]) -> bool:
     return len(shape) == len(parts) and all(
         one == other or one.startswith("{") for one, other in zip(shape, parts, strict=True)
     )
-
-
-async def _send_stream(stream: Stream, receive: Receive, send: Send) -> None:
-    """Send the pieces until there are no more, or the client goes."""
-    headers = [(b"content-type", stream.kind.encode()), (b"cache-control", b"no-store"), _SAFE]
-    await send({"type": "http.response.start", "status": 200, "headers": headers})
-
-    async def gone() -> None:
-        while (await receive())["type"] != "http.disconnect":
-            pass
-
-    async def all_pieces() -> None:
-        async for piece in stream.pieces:
-            await send({"type": "http.response.body", "body": piece, "more_body": True})
-        await send({"type": "http.response.body", "body": b""})
-
-    tasks = [asyncio.ensure_future(one()) for one in (all_pieces, gone)]
-    try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in tasks:
-            task.cancel()
-        for problem in await asyncio.gather(*tasks, return_exceptions=True):
-            if isinstance(problem, Exception):
-                note(logging.WARNING, "stream_ended", f"A stream ended early: {problem}")
-        await stream.pieces.aclose()  # type: ignore[attr-defined]

@@ -75,9 +75,8 @@ def note_refusal(refused: Refused, scope: Mapping[str, Any], keys: Seldom, error
         level = logging.WARNING if refused.status == 503 else logging.ERROR
         note(level, refused.code, refused.detail, error=error, **facts)
     elif refused.status in _REFUSED_KEYS and (left_out := keys.left_out()) is not None:
-        facts |= {"code": refused.code, "address": scope["client"][0] if scope.get("client") else ""} | (
-            {"left_out": left_out} if left_out else {}
-        )
+        facts |= {"code": refused.code, "address": scope["client"][0] if scope.get("client") else ""}
+        facts |= {"left_out": left_out} if left_out else {}
         note(logging.WARNING, "key_refused", refused.detail, **facts)
 
 

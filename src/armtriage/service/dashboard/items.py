@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from armtriage.service.asgi import whole_number
 from armtriage.service.view import ACTIVE, CONFIRMED, RARE, RETIRED, STATES, PolicyView
 
 # Where the intervals that are shown, of all items together, do not say it by themselves.
@@ -19,14 +20,13 @@ PAGE = 25
 
 def asked_for(view: PolicyView, chosen: Mapping[str, str]) -> dict[str, Any]:
     """Return the page of arms that an address asks for; the address is untrusted."""
-    page = chosen.get("page", "0")
     return items(
         view,
         sort=chosen.get("sort", "mean"),
         up=chosen.get("up") == "1",
         search=chosen.get("search", "")[:128],
         state=chosen.get("state", ""),
-        page=int(page) if page.isascii() and page.isdigit() and len(page) < 8 else 0,
+        page=whole_number(chosen.get("page", "0"), 7) or 0,
     )
 
 

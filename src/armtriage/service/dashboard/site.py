@@ -5,12 +5,23 @@ from __future__ import annotations
 import asyncio
 import csv
 import io
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import AsyncGenerator, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl
 
 from armtriage import __version__
 from armtriage.service import clock
+from armtriage.service.asgi import (
+    Receive,
+    Scope,
+    Send,
+    body_of,
+    client_of,
+    header_of,
+    send_pieces,
+    send_whole,
+    whole_number,
+)
 from armtriage.service.dashboard import session
 from armtriage.service.dashboard.facts import Facts
 from armtriage.service.dashboard.items import table
@@ -27,15 +38,10 @@ _PAGES = ("/", "/keys", "/system")
 _LISTENERS = 100
 _FIELDS = 16  # of an address, after its question mark
 _LARGEST = 4096  # bytes of a body
-_SLOWEST = 5.0  # seconds that it may take
-
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 
 class Answer(NamedTuple):
-    """What is sent back."""
+    """An answer."""
 
     status: int
     body: bytes
@@ -72,7 +78,8 @@ class Site:
         self.recorder.start()
         try:
             if scope["path"] == f"{_OWN}stream":
-                await self._stream(scope, receive, send)
+                kind = b"content-type", b"text/event-stream"
+                await send_pieces(self._pieces(scope), [kind, *HEADERS], receive, send)
                 return
             answer = await self._answer(scope, receive)
         except Exception as error:
@@ -80,9 +87,7 @@ class Site:
             retry = [] if refused.retry is None else [(b"retry-after", b"%d" % refused.retry)]
             answer = Answer(refused.status, refused.body(), [*_JSON, *retry])
         self.service.metrics.answers["dashboard", answer.status] += 1
-        length = (b"content-length", b"%d" % len(answer.body))
-        await send({"type": "http.response.start", "status": answer.status, "headers": [*answer.headers, length]})
-        await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else answer.body})
+        await send_whole(send, answer.status, answer.headers, answer.body, silent=scope["method"] == "HEAD")
 
     async def _answer(self, scope: Scope, receive: Receive) -> Answer:
         path, method = scope["path"], scope["method"]
@@ -136,9 +141,7 @@ class Site:
                 if facts["known"]:
                     facts["policy"] = await self.facts.policy(name, chosen)
                 return facts
-            page = chosen.get("page", "0")
-            shown = int(page) if page.isascii() and page.isdigit() and len(page) < 5 else 0
-            return facts | {"policies": await self.facts.policies(shown)}
+            return facts | {"policies": await self.facts.policies(whole_number(chosen.get("page", "0"), 4) or 0)}
         except StoreError as error:
             return facts | {"failed": error.kind}
 
@@ -146,17 +149,15 @@ class Site:
         """Return who asks, by the key of the cookie or of the header."""
         access = self.service.access
         if access.open:
-            host = next((value for name, value in scope["headers"] if name == b"host"), b"")
-            if not session.is_local(host):
+            if not session.is_local(header_of(scope, b"host") or b""):
                 # Another site's name that leads to this machine would let its pages read this one.
                 raise Refused("forbidden", "Without keys the dashboard is for this machine only, as 127.0.0.1.")
             return Who(frozenset(SCOPES), "", True)
-        given = next((value for name, value in scope["headers"] if name == b"authorization"), None)
-        key = session.key_of(scope["headers"])
+        given, key = header_of(scope, b"authorization"), session.key_of(scope["headers"])
         if given is None and key is None:
             return Who(frozenset(), "", False)
         try:
-            row = access.holder(given or b"Bearer " + (key or b""), _address(scope))
+            row = access.holder(given or b"Bearer " + (key or b""), client_of(scope))
         except Refused as refused:
             if refused.status == 429:
                 raise
@@ -168,13 +169,12 @@ class Site:
         _same_origin(scope)
         if scope["method"] == "DELETE":
             return Answer(200, b"{}", [(b"set-cookie", session.no_cookie()), *_JSON])
-        given = (await _body(receive)).get("key")
+        given = (await _object_in(receive)).get("key")
         key = given.strip() if isinstance(given, str) else ""
-        row = self.service.access.holder(b"Bearer " + key.encode("ascii", "replace"), _address(scope))
+        row = self.service.access.holder(b"Bearer " + key.encode("ascii", "replace"), client_of(scope))
         if "read" not in row.scopes.split(","):
             raise Refused("forbidden", "The key may not read; one with the scope read is needed.")
-        secure = any(name == b"x-forwarded-proto" and value == b"https" for name, value in scope["headers"])
-        kept = session.cookie(key, secure)
+        kept = session.cookie(key, header_of(scope, b"x-forwarded-proto") == b"https")
         assert kept is not None
         return Answer(200, b"{}", [(b"set-cookie", kept), *_JSON])
 
@@ -188,7 +188,7 @@ class Site:
                 raise Refused("not_found", "There is no such key.")
             self.service.access.update(await store.keys())
             return _json({})
-        body = await _body(receive)
+        body = await _object_in(receive)
         scopes, label, rate = body.get("scopes"), body.get("label", ""), body.get("rate", 100)
         if (
             not (isinstance(scopes, list) and isinstance(label, str) and len(label) <= 64)
@@ -205,34 +205,30 @@ class Site:
         self.service.access.update(await store.keys())
         return _json({"key": text, "id": row.id})
 
-    async def _stream(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send what changes, a document a second; a second without news has a word, too: silence means trouble."""
+    def _pieces(self, scope: Scope) -> AsyncGenerator[bytes]:
+        """Return what changes, a document a second; a second without news has a word, too: silence means trouble."""
         service, name = self.service, _query(scope).get("policy", "")
         _require(self._who(scope), "read")
         if name:
             service.loop(name)
         if service.watchers >= _LISTENERS:
             raise Refused("busy", f"{_LISTENERS} listeners are the most.")
-        kind = (b"content-type", b"text/event-stream")
-        await send({"type": "http.response.start", "status": 200, "headers": [kind, *HEADERS]})
-        gone = asyncio.ensure_future(_gone(receive))
-        service.watchers += 1
-        try:
-            last = b""
-            await send(_piece(b"retry: 1000\n\n"))
-            while not service.leaving and not gone.done() and (not name or name in service.loops):
-                made = await self.facts.live(name)
-                same = _without_time(made) == last
-                last = _without_time(made)
-                await send(_piece(b"event: tick\ndata: {}\n\n" if same else b"event: facts\ndata: %s\n\n" % made))
-                await asyncio.wait([gone], timeout=1.0)
-                if "read" not in self._who(scope).scopes:
-                    break
-        finally:
-            service.watchers -= 1
-            gone.cancel()
-        if not gone.done() or service.leaving:
-            await send({"type": "http.response.body", "body": b""})
+
+        async def pieces() -> AsyncGenerator[bytes]:
+            service.watchers += 1
+            try:
+                last = b""
+                yield b"retry: 1000\n\n"
+                while not service.leaving and (not name or name in service.loops) and "read" in self._who(scope).scopes:
+                    made = await self.facts.live(name)
+                    same = _without_time(made) == last
+                    last = _without_time(made)
+                    yield b"event: tick\ndata: {}\n\n" if same else b"event: facts\ndata: %s\n\n" % made
+                    await asyncio.sleep(1.0)
+            finally:
+                service.watchers -= 1
+
+        return pieces()
 
 
 _JSON = [(b"content-type", b"application/json"), *HEADERS]
@@ -242,34 +238,14 @@ def _json(facts: Any) -> Answer:
     return Answer(200, as_json(facts), list(_JSON))
 
 
-def _piece(data: bytes) -> dict[str, Any]:
-    return {"type": "http.response.body", "body": data, "more_body": True}
-
-
 def _without_time(made: bytes) -> bytes:
     """Return a document without the time at which it was made."""
     before, _, after = made.partition(b'"now":')
     return before + after.partition(b",")[2]
 
 
-async def _gone(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
-
-
-async def _body(receive: Receive) -> dict[str, Any]:
-    body, more = b"", True
-    try:
-        async with asyncio.timeout(_SLOWEST):
-            while more:
-                message = await receive()
-                body += message.get("body", b"")
-                more = message.get("more_body", False)
-                if len(body) > _LARGEST:
-                    raise Refused("too_large")
-    except TimeoutError:
-        raise Refused("slow") from None
-    found = plain(body or b"{}")
+async def _object_in(receive: Receive) -> dict[str, Any]:
+    found = plain(await body_of(receive, _LARGEST) or b"{}")
     if not isinstance(found, dict):
         raise Refused("invalid")
     return found
@@ -280,10 +256,6 @@ def _query(scope: Scope) -> Mapping[str, str]:
         return dict(parse_qsl(scope["query_string"].decode("utf-8", "replace")[:2000], max_num_fields=_FIELDS))
     except ValueError:
         raise Refused("invalid", f"The address may have {_FIELDS} fields.") from None
-
-
-def _address(scope: Scope) -> str:
-    return scope["client"][0] if scope.get("client") else ""
 
 
 def _require(who: Who, wanted: str) -> None:
