@@ -17,7 +17,7 @@ from armtriage.decisions import ArmSet, Decision
 from armtriage.policies import Policy
 from armtriage.service import events as log
 from armtriage.service.events import Alarmed, ArmsChanged, Decided, Event, Expired, Lived, Rewarded, Windowed, unpack
-from armtriage.service.messages import Control, RewardRule
+from armtriage.service.messages import RewardRule
 from armtriage.service.recipe import Recipe
 from armtriage.service.refusal import said
 from armtriage.service.timeline import Timeline
@@ -69,8 +69,8 @@ _DELTA = 0.05  # with which their alarm is ever false
 class PolicyState:
     """The state that a log makes; only the loop of its policy may touch it.
 
-    Live requests change it by `decide`, `reward`, `expire`, `change_arms` and `live`, which give the event to be
-    logged; a replay changes it by `apply`. Both go through the same code.
+    Live requests change it by `opened` and `happen`, which gives the event to be logged; a replay changes it by
+    `apply`. Both go through the same code.
     """
 
     def __init__(self, recipe: Recipe, policy: Policy | None = None) -> None:
@@ -255,11 +255,14 @@ class PolicyState:
         """Let the policy know when the decision or reward that comes next happened, by which open decisions age."""
         self.policy.clock = at / 1e6
 
-    def reward(self, key: str, body: Rewarded, at: int) -> Event:
-        """Apply rewards that have been checked, and return their event."""
-        one, apart = self.open[key], self.is_apart(key)
-        self._rewarded(key, one, body, at)
-        return self.next_event(log.REWARD, key, one.turn + 1, None if apart else one.number, at, body)
+    def happen(self, kind: int, body: Any, at: int, key: str = "") -> Event:
+        """Apply what is no decision and has been checked, and return its event."""
+        turn, number = self.head + 1, body.before if kind == log.EXPIRE else None
+        if kind == log.REWARD:
+            turn, number = self.open[key].turn + 1, None if self.is_apart(key) else self.open[key].number
+        event = Event(self.head + 1, kind, key, turn, number, at, log.pack(body))
+        self._take(event, body)
+        return event
 
     def _rewarded(self, key: str, one: Open, body: Rewarded, at: int) -> None:
         control = self.is_apart(key)
@@ -354,13 +357,8 @@ class PolicyState:
                 # Else the clock was wrong then: it is due when a later one is.
         return None if found is None else Expired(*found)
 
-    def expire(self, due: Expired, at: int) -> Event:
-        """Close all decisions before some numbers, and return the event."""
-        self._expired(due, at)
-        seq = self.head + 1
-        return self.next_event(log.EXPIRE, "", seq, due.before, at, due)
-
     def _expired(self, due: Expired, at: int) -> None:
+        """Close all decisions before some numbers."""
         if due.before > self.closed_before:
             self.tick(at)
         while (one := self.oldest()) is not None:
@@ -373,12 +371,6 @@ class PolicyState:
         if due.before > self.closed_before:
             self.policy.close_before(due.before, default=self.default)
             self.closed_before = due.before
-
-    def change_arms(self, body: ArmsChanged, at: int) -> Event:
-        """Add, retire and restore arms, which have been checked, and return the event."""
-        seq = self.head + 1
-        self._arms_changed(body, seq)
-        return self.next_event(log.ARMS, "", seq, None, at, body)
 
     def _arms_changed(self, body: ArmsChanged, seq: int) -> None:
         if body.add:
@@ -398,12 +390,6 @@ class PolicyState:
         forced = self.status == "running" and self.trial is not None and self.trial.in_force
         return "control" if forced else self.status
 
-    def live(self, status: str, at: int, by: str = "", rule: str = "") -> Event:
-        """Change the status, by a key or by a rule, and return the event."""
-        body, seq = Lived(status, by, rule), self.head + 1
-        self._lived(body, seq, at)
-        return self.next_event(log.LIFE, "", seq, None, at, body)
-
     def _lived(self, body: Lived, seq: int, at: int) -> None:
         if body.status == "running" and self.shown_status == "control":
             assert self.trial is not None
@@ -411,12 +397,6 @@ class PolicyState:
         if body.status == "running" and self.watch is not None and self.watch.switch is None:
             self.watch.switch = Switch(seq, at, body.by, body.rule)
         self.status = body.status
-
-    def alarm(self, body: Alarmed, at: int) -> Event:
-        """Note an alarm, and return the event."""
-        seq = self.head + 1
-        self._alarmed(body, seq, at)
-        return self.next_event(log.ALARM, "", seq, None, at, body)
 
     def _alarmed(self, body: Alarmed, seq: int, at: int) -> None:
         self.alarms.append((seq, at, body.alarm, body.what))
@@ -462,15 +442,8 @@ class PolicyState:
     def _drifts(self) -> int:
         return sum(kind == "drift" for _, _, kind, _ in self.alarms)
 
-    def start_window(self, control: Control, at: int, by: str = "") -> Event:
-        """Let the lift count from now on, perhaps of another control group, and return the event."""
-        most = None if control.most is msgspec.UNSET else control.most
-        body = Windowed(control.share, control.by, control.period, most, by)
-        self._windowed(body)
-        seq = self.head + 1
-        return self.next_event(log.WINDOW, "", seq, None, at, body)
-
     def _windowed(self, body: Windowed) -> None:
+        """Let the lift count from now on, perhaps of another control group."""
         assert self.trial is not None
         assert self.trial.control is not None
         given: dict[str, Any] = {"share": body.share, "by": body.by_what, "period": body.period}
@@ -481,7 +454,9 @@ class PolicyState:
         """Change the state as an event of the log says."""
         if event.seq != self.head + 1:
             raise ValueError(f"the log has event {event.seq} after {self.head}")
-        body = unpack(event)
+        self._take(event, unpack(event))
+
+    def _take(self, event: Event, body: Any) -> None:
         if event.kind == log.DECISION:
             if body.control and event.number is None:
                 self.opened_control(event.key, body.show or (), body.unit, event.at)

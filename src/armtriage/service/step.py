@@ -21,9 +21,11 @@ from armtriage.service.events import (
     Decided,
     Event,
     History,
+    Lived,
     Rewarded,
     Stray,
     StrayBody,
+    Windowed,
     unpack,
     unpack_stray,
 )
@@ -32,6 +34,7 @@ from armtriage.service.messages import (
     Answer,
     Arm,
     ArmsChange,
+    Control,
     Decide,
     Fates,
     Propensity,
@@ -509,7 +512,7 @@ class Step:
     def _apply(self, key: str, one: Open, rewarded: Rewarded) -> None:
         """Learn rewards, and count the decision of which they are the first."""
         self.counts["heard"] += not (one.told or one.gathered)
-        self._log(self.state.reward(key, rewarded, self.now))
+        self._log(self.state.happen(log.REWARD, rewarded, self.now, key))
 
     def _late_or_orphan(self, request: Reward) -> Reply:
         """Store rewards of a decision that is closed or unknown, without learning from them."""
@@ -542,7 +545,7 @@ class Step:
         return Reply(200, encode(Fates(request.decision, fates, [], state.head)))  # type: ignore[arg-type]
 
     def _past(self, key: str) -> Past:
-        """Return what is known of a decision that is closed or unknown."""
+        """Return the past of a decision that is closed or unknown."""
         if key not in self._pasts:
             self._pasts[key] = Past(self.state, self.history(key))
         return self._pasts[key]
@@ -630,7 +633,7 @@ class Step:
         }
         body = ArmsChanged(names, change.retire, change.restore, meta, by)
         if names or retire or restore or meta:
-            self._log(state.change_arms(body, self.now))
+            self._log(state.happen(log.ARMS, body, self.now))
         return Reply(200, encode({"arms": len(state.names), "retired": int(state.retired.sum()), "seq": state.head}))
 
     def change(self, wanted: Status, by: str = "") -> Reply | Refused:
@@ -658,15 +661,15 @@ class Step:
         if status == "observing" and (state.watch is None or state.watch.switch is not None):
             return Refused("invalid", "status must not be observing: the policy decides already")
         if status is not UNSET and status != state.shown_status:
-            self._log(state.live(status, self.now, by))
+            self._log(state.happen(log.LIFE, Lived(status, by), self.now))
         if control is not None:
-            self._log(state.start_window(control, self.now, by))
+            self._start_window(control, by)
         return Reply(200, encode({"status": state.shown_status, "seq": state.head}))
 
     def raise_alarms(self) -> None:
         """Note alarms that have gone off: what they change is the same on every server from this event on."""
         for kind, what in self.state.news():
-            self._log(self.state.alarm(Alarmed(kind, what), self.now))
+            self._log(self.state.happen(log.ALARM, Alarmed(kind, what), self.now))
 
     def take_over(self) -> None:
         """End observing, if the policy's rule says so: into a trial, where the rule has a share of the control."""
@@ -674,18 +677,24 @@ class Step:
         if watch is None or state.status != "observing" or not watch.is_due(state.policy):
             return
         assert watch.takeover is not None
-        self._log(state.live("running", self.now, rule=watch.takeover.by))
+        self._log(state.happen(log.LIFE, Lived("running", rule=watch.takeover.by), self.now))
         if watch.takeover.control is not UNSET:
             assert state.trial is not None
             assert state.trial.control is not None
-            self._log(state.start_window(replace(state.trial.control, share=watch.takeover.control), self.now))
+            self._start_window(replace(state.trial.control, share=watch.takeover.control))
+
+    def _start_window(self, control: Control, by: str = "") -> None:
+        """Let the lift count from now on, perhaps of another control group."""
+        most = None if control.most is UNSET else control.most
+        body = Windowed(control.share, control.by, control.period, most, by)
+        self._log(self.state.happen(log.WINDOW, body, self.now))
 
     def expire(self, most: int) -> None:
         """Close the decisions whose time has passed, the oldest of them if there are many."""
         due = self.state.due(self.now, most)
         if due is not None:
             were = len(self.state.open)
-            self._log(self.state.expire(due, self.now))
+            self._log(self.state.happen(log.EXPIRE, due, self.now))
             self.counts["expired"] += were - len(self.state.open)
 
 
@@ -695,7 +704,7 @@ def new_id(now: int, random: bytes) -> str:
 
 
 def _refuse_conflict(fates: Mapping[str, str]) -> None:
-    """Refuse a request of which a part contradicts what is known; then nothing of it is applied."""
+    """Refuse a request of which a part contradicts an earlier one; then nothing of it is applied."""
     if "conflict" in fates.values():
         kept = {name: fate if fate in ("conflict", "duplicate") else "rejected" for name, fate in fates.items()}
         arms = some_of(name for name, fate in fates.items() if fate == "conflict")
