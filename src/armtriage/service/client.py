@@ -25,7 +25,7 @@ Found = TypeVar("Found")
 
 
 class _Left:
-    """Stands for what is left out, where None says something."""
+    """Stands for an argument that is left out, where None has a meaning."""
 
 
 class ServiceError(ArmtriageError, RuntimeError):
@@ -138,33 +138,9 @@ class Client:
             The arms to show if the service does not answer; without it that raises `Unavailable`.
         """
         key = secrets.token_hex(12) if id is None else id
-        body: dict[str, Any] = {"id": key}
-        if exclude is not None:
-            body["exclude"] = list(exclude)
-        if eligible is not None:
-            body["eligible"] = list(eligible)
-        if contexts is not None:
-            body["contexts"] = (
-                {name: list(row) for name, row in contexts.items()}
-                if isinstance(contexts, Mapping)
-                else [list(row) for row in contexts]
-            )
-        if rows is not None:
-            body["rows"] = (
-                {name: dict(row) for name, row in rows.items()}
-                if isinstance(rows, Mapping)
-                else [dict(row) for row in rows]
-            )
-        if tags is not None:
-            body["tags"] = dict(tags)
-        if unit is not None:
-            body["unit"] = unit
-        if incumbent is not None:
-            body["incumbent"] = list(incumbent)
-        if shown is not None:
-            body["shown"] = list(shown)
-        if inclusion is not None:
-            body["inclusion"] = dict(inclusion)
+        given = {"exclude": exclude, "eligible": eligible, "contexts": contexts, "rows": rows, "tags": tags}
+        given |= {"unit": unit, "incumbent": incumbent, "shown": shown, "inclusion": inclusion}
+        body = {"id": key, **{name: _plain(value) for name, value in given.items() if value is not None}}
         try:
             made = self.request("POST", f"/v1/policies/{_part(policy)}/decisions", body)
         except Unavailable:
@@ -217,18 +193,8 @@ class Client:
         if isinstance(decision, ServedDecision) and not decision.logged:
             return {}
         body: dict[str, Any] = {"decision": decision.id if isinstance(decision, ServedDecision) else decision}
-        if rewards is not None:
-            body["rewards"] = dict(rewards)
-        if hits is not None:
-            body["hits"] = list(hits)
-        if id is not None:
-            body["id"] = id
-        if last is not None:
-            body["last"] = last
-        if total is not None:
-            body["total"] = total
-        if metrics is not None:
-            body["metrics"] = dict(metrics)
+        given = {"rewards": rewards, "hits": hits, "id": id, "last": last, "total": total, "metrics": metrics}
+        body |= {name: _plain(value) for name, value in given.items() if value is not None}
         if first is not _Left:
             body["first"] = first
         found: dict[str, str] = self.request("POST", f"/v1/policies/{_part(policy)}/rewards", body)["fates"]
@@ -298,6 +264,13 @@ class Client:
             connection.close()
 
 
+def _plain(value: Any) -> Any:
+    """Return what JSON has for a value: lists for what is iterated over, and objects for mappings."""
+    if isinstance(value, Mapping):
+        return {name: _plain(one) for name, one in value.items()}
+    return [_plain(one) for one in value] if isinstance(value, Iterable) and not isinstance(value, str) else value
+
+
 def _part(name: str) -> str:
     return quote(name, safe="")
 
@@ -337,7 +310,7 @@ class AsyncClient:
         await self.close()
 
     async def close(self) -> None:
-        """Wait for what is under way, and close all connections."""
+        """Wait for requests under way, and close all connections."""
         await asyncio.to_thread(self._threads.shutdown)
         self._client.close()
 

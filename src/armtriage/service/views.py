@@ -18,12 +18,12 @@ from armtriage.service.events import KINDS, Event, History, unpack, unpack_stray
 from armtriage.service.loop import Loop
 from armtriage.service.messages import Fact, Propensity, read_answer, rfc3339
 from armtriage.service.service import Service
-from armtriage.service.state import PolicyState
+from armtriage.service.state import PolicyState, unbits
 from armtriage.service.timeline import finite
 from armtriage.service.trial import MetricView, TrialView
 from armtriage.service.view import PolicyView
 from armtriage.service.viewer import MOST_ALARMS, view_of
-from armtriage.service.watch import WatchView
+from armtriage.service.watch import WatchView, WeightedView
 
 _SHOWN = 1000  # arms of one answer
 _UNKNOWN = Health((), None, None, 0, None, 0)  # of a policy that is not loaded
@@ -101,7 +101,7 @@ class CertificateView(Struct):
 
     @classmethod
     def of(cls, made: Certificate) -> CertificateView:
-        """Return what is shown of a certificate."""
+        """Return the view of a certificate."""
         return cls(str(made), *(getattr(made, name) for name in cls.__struct_fields__[1:]))
 
 
@@ -134,7 +134,7 @@ class LiftView(Struct):
 
     @classmethod
     def of(cls, trial: TrialView) -> LiftView | None:
-        """Return what is shown of a trial's control group; None if it has none."""
+        """Return the view of a trial's control group; None if it has none."""
         found, control = trial.interval, trial.control
         if found is None or control is None:
             return None
@@ -149,20 +149,6 @@ class BracketView(Struct):
     arms: list[str]
     low: float
     high: float
-
-
-class WeightedView(Struct):
-    """What `would_show` would have earned in each of the `decisions` that came with probabilities.
-
-    `dr` and `ips` are two estimates of it, `gain` one of how much more that is than what was earned, and `gain_low` is
-    what it is at least.
-    """
-
-    decisions: int
-    dr: float
-    ips: float
-    gain: float
-    gain_low: float
 
 
 class SwitchView(Struct):
@@ -194,28 +180,23 @@ class ObservingView(Struct):
 
     @classmethod
     def of(cls, view: PolicyView) -> ObservingView | None:
-        """Return what is shown of a policy that observes or did; None of another."""
+        """Return the view of a policy that observes or did; None of another."""
         watch = view.watch
         if watch is None:
             return None
-        bracket, weighted, switch = watch.bracket, watch.weighted, watch.switch
+        bracket, switch = watch.bracket, watch.switch
+        called = [] if bracket is None else [view.names[arm] for arm in bracket.arms]
         return cls(
             _observed(watch, view.names),
-            watch.decisions,
-            watch.waiting,
-            watch.agreement,
-            watch.old_mean,
-            watch.delta,
-            None
-            if bracket is None
-            else BracketView([view.names[arm] for arm in bracket.arms], bracket.low, bracket.high),
-            None if weighted is None else WeightedView(*weighted),
+            *watch[:5],
+            None if bracket is None else BracketView(called, bracket.low, bracket.high),
+            watch.weighted,
             None if switch is None else SwitchView(switch.seq, rfc3339(switch.at), switch.by, switch.rule),
         )
 
 
 def _observed(watch: WatchView, names: Sequence[str]) -> str:
-    """Return in words what is known from watching."""
+    """Say what watching has found."""
     if watch.agreement is None:
         return "Nothing was observed yet."
     said = f"In {watch.decisions:,} observed decisions the policy would have shown the same in {watch.agreement:.0%}"
@@ -273,7 +254,7 @@ class HealthView(Struct):
 
     @classmethod
     def of(cls, health: Health) -> HealthView:
-        """Return what is shown of a policy's health: of many alarms the latest."""
+        """Return the view of a policy's health: of many alarms the latest."""
         drift = [DriftView(str(one.arm), one.decision, one.change_near) for one in health.alarms[-MOST_ALARMS:]]
         return cls(str(health), health.false_alarm, drift, health.contradictions, health.since)
 
@@ -298,7 +279,7 @@ class OldLogView(Struct):
 
     @classmethod
     def of(cls, view: PolicyView) -> OldLogView | None:
-        """Return what is shown of an old log; None without one."""
+        """Return the view of an old log; None without one."""
         old = view.old_log
         return None if old is None else cls(int(old.counts.sum()), float(old.bias.max(initial=0.0)), view.old_withdrawn)
 
@@ -316,7 +297,7 @@ class PositionsView(Struct):
 
     @classmethod
     def of(cls, view: PolicyView, learnt: bool) -> PositionsView | None:
-        """Return what is shown of places; None where they are alike."""
+        """Return the view of places; None where they are alike."""
         found = view.positions
         if found is None:
             return None
@@ -527,7 +508,7 @@ def decision(state: PolicyState, known: History) -> DecisionView:
         for stray in [unpack_stray(one)]
     ]
     opened = state.open.get(first.key)
-    mask = None if body.eligible is None else np.unpackbits(np.frombuffer(body.eligible, np.uint8))
+    mask = None if body.eligible is None else unbits(body.eligible, 8 * len(body.eligible))
     contexts = None
     if body.contexts is not None:
         contexts = np.frombuffer(body.contexts, "<f8").reshape(-1, int(state.recipe.create.dimension)).tolist()  # type: ignore[arg-type]
@@ -554,16 +535,14 @@ def decision(state: PolicyState, known: History) -> DecisionView:
 
 def event(one: Event) -> dict[str, Any]:
     """Return a line of the log, for reading; arms are numbers, in the order of the policy's arms."""
-    body = msgspec.to_builtins(unpack(one))
-    names = type(unpack(one)).__struct_fields__
-    found = dict(zip(names, body, strict=True))
+    body = unpack(one)
+    found = dict(zip(body.__struct_fields__, msgspec.to_builtins(body), strict=True))
     found.pop("answer", None)
     found.pop("request", None)
-    packed = found.get("contexts")
-    if packed is not None:
-        found["contexts"] = np.frombuffer(unpack(one).contexts, "<f8").tolist()
+    if found.get("contexts") is not None:
+        found["contexts"] = np.frombuffer(body.contexts, "<f8").tolist()
     if found.get("eligible") is not None:
-        found["eligible"] = np.flatnonzero(np.unpackbits(np.frombuffer(unpack(one).eligible, np.uint8))).tolist()
+        found["eligible"] = np.flatnonzero(unbits(body.eligible, 8 * len(body.eligible))).tolist()
     head = {"seq": one.seq, "kind": KINDS[one.kind], "at": rfc3339(one.at)}
     if one.key:
         head["decision"] = one.key

@@ -54,8 +54,12 @@ class Bracket(NamedTuple):
     high: float
 
 
-class Weighted(NamedTuple):
-    """What probabilities of the other system say, over the decisions that had them."""
+class WeightedView(Struct):
+    """What `would_show` would have earned in each of the `decisions` that came with probabilities.
+
+    `dr` and `ips` are two estimates of it, `gain` one of how much more that is than what was earned, and `gain_low` is
+    what it is at least.
+    """
 
     decisions: int
     dr: float
@@ -65,7 +69,7 @@ class Weighted(NamedTuple):
 
 
 class WatchView(NamedTuple):
-    """What is known from watching; amounts are in units of rewards."""
+    """A view of what watching has found; amounts are in units of rewards."""
 
     decisions: int
     waiting: int
@@ -73,7 +77,7 @@ class WatchView(NamedTuple):
     old_mean: float | None
     delta: float
     bracket: Bracket | None
-    weighted: Weighted | None
+    weighted: WeightedView | None
     takeover: Takeover | None
     switch: Switch | None
 
@@ -287,11 +291,11 @@ class Watch:
         return found is not None and found.low > rule.margin
 
     def view(self, policy: Policy, contextual: bool) -> WatchView:
-        """Return what is known, in copies."""
+        """Return a view, in copies."""
         weighted = None
         if count := self.weighted:
             dr, ips = (self._in_units(one, self._weighted_slots, count) for one in (self._robust, self._plain))
-            weighted = Weighted(count, dr, ips, self._width * self._gain / count, self.gain_low())
+            weighted = WeightedView(count, dr, ips, self._width * self._gain / count, self.gain_low())
         return WatchView(
             self.asked,
             len(self.waiting),
