@@ -1,9 +1,11 @@
 """The loop of a policy: snapshots beside requests, the check of the state against its log, numbers that cannot be."""
 
 import asyncio
+import time
 
 import pytest
 
+from armtriage.service import loop as loops
 from armtriage.service.events import Expired
 from service.calls import run, served
 
@@ -65,6 +67,44 @@ def test_a_state_that_is_not_its_log_is_noticed(sqlite_address, caplog, spoilt):
             assert loop.verified == 0
             assert 'armtriage_replay_divergence_total{policy="slate"} 1' in (await call.get("/metrics")).text
             assert "is not what its log gives" in caplog.text
+
+    run(work)
+
+
+def test_a_check_rests_after_all_of_its_work(sqlite_address, monkeypatch):
+    """Whatever it does in a thread counts, and while groups are under way it has a twentieth of the processor."""
+
+    async def work():
+        async with served(sqlite_address) as call:
+            await call.make()
+            loop, rest, beside = call.service.loops["slate"], loops.Loop._unhurried, loops._beside
+            for number in range(10):
+                await _visit(call, number)
+            parts, threads = [], []
+
+            async def part(self, work):
+                parts.append(work)
+                return await rest(self, work)
+
+            async def thread(work, *given):
+                threads.append(work)
+                return await beside(work, *given)
+
+            monkeypatch.setattr(loops.Loop, "_unhurried", part)
+            monkeypatch.setattr(loops, "_beside", thread)
+            await loop._save(*loop._frozen())
+            await _checked(loop, loop.state.head)
+            assert (len(parts), len(threads)) == (6, 7)  # one of the snapshot itself
+            monkeypatch.setattr(loops, "_timed", lambda work: (work(), 0.01))
+            took = []
+            for busy in (False, True):
+                loop._flying.extend([asyncio.get_running_loop().create_future()] * busy)
+                began = time.monotonic()
+                assert await rest(loop, lambda: 7) == 7
+                took.append(time.monotonic() - began)
+            loop._flying.clear()
+            assert took[0] >= 0.01
+            assert took[1] >= 0.19
 
     run(work)
 

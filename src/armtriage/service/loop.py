@@ -37,8 +37,8 @@ GROUP = 256  # decisions and rewards that share a commit, or one batch of them
 WAITING = 4096  # decisions and rewards that may wait, for half a second as most policies go; more are refused
 PATIENCE = 2.0  # seconds that one may wait before others are refused
 CHUNK = 2_000  # events that a replay reads at a time
-EVERY = 10_000  # events after which there is a snapshot: a replay of them takes about half a second
-_REPLAY = 5e-5  # seconds that the replay of an event takes, as measured; a snapshot may cost a tenth of what it saves
+EVERY = 10_000  # events after which there is a snapshot: a replay of them takes about a third of a second
+_REPLAY = 3e-5  # seconds that the replay of an event takes, as measured; a snapshot may cost a tenth of what it saves
 _DAY = 86_400_000_000
 _ASLEEP = 5.0  # seconds after which a policy counts as not asked for here
 _FOLLOW = 30.0  # seconds between two looks at such a one: to replay what others write costs as much as to serve it
@@ -250,7 +250,7 @@ class Loop:
         self.unwritten, self._probed = error.kind, 0
 
     def _store_wrote(self) -> None:
-        """Say that the store takes what is written, if it did not before."""
+        """Say that the store takes writes again, if it did not before."""
         if self.unwritten:
             away = round(time.monotonic() - self._unwritten_since, 3)
             text = "The store takes what is written again."
@@ -634,6 +634,7 @@ class Loop:
 
     async def _unhurried(self, work: Callable[[], Found]) -> Found:
         """Do a part of a check in a thread, and rest: it has a twentieth of the processor while requests come."""
+        found: Found
         found, spent = await _beside(_timed, work)
         await asyncio.sleep(spent * (_REST if self._waiting or self._flying else 1.0))
         return found
