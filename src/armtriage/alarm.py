@@ -104,7 +104,7 @@ class Health(NamedTuple):
 
 
 class Moments(Record):
-    """What is remembered of each arm: rewards so far, and at some earlier moments."""
+    """The memory of each arm: rewards so far, and at some earlier moments."""
 
     counts: Ints  # (room,) rewards since the arm was last begun
     sums: Floats
@@ -342,7 +342,7 @@ class DriftAlarm:
         return self._moments.counts, self._moments.sums
 
     def begin_again(self, arms: Ints) -> None:
-        """Forget what is known of arms, and give each a new share of delta."""
+        """Forget the past of arms, and give each a new share of delta."""
         moments = self._moments
         for name in ("counts", "sums", "kept", "taken"):
             getattr(moments, name)[arms] = 0

@@ -202,7 +202,7 @@ class Roster:
         return f"arm {arm}" if self.names is None else repr(self.names[arm])
 
     def view(self) -> Arms:
-        """Return what is known of each arm."""
+        """Return the facts of all arms, as arrays by number."""
         added, retired = np.zeros(self.n_arms, np.int64), np.zeros(self.n_arms, np.bool_)
         retired[list(self.retired)] = True
         for arm, (first, _) in self.later.items():

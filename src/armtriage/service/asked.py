@@ -1,4 +1,4 @@
-"""What is asked: requests for decisions, read against a policy's state."""
+"""Requests for decisions, read against a policy's state."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def shown_by(state: PolicyState, request: Decide, mask: NDArray[np.bool_]) -> tu
 def group_of(
     state: PolicyState, request: Decide, key: str, now: int
 ) -> tuple[bool | None, int | None, list[str] | None]:
-    """Return whether a request is the control's, the hash of its unit, and what is shown then."""
+    """Return whether a request is the control's, the hash of its unit, and the arms that it then shows."""
     trial = state.trial
     control = None if trial is None else trial.control
     if control is None and (request.unit is not UNSET or request.incumbent is not UNSET):
@@ -138,7 +138,7 @@ def group_of(
 def contexts_of(
     state: PolicyState, request: Decide, mask: NDArray[np.bool_] | None
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_] | None, dict[str, int]]:
-    """Return a row for each arm, which arms are eligible, not those that a mapping leaves out, and what is odd."""
+    """Return a row for each arm, which arms are eligible, not those that a mapping leaves out, and the odd values."""
     dimension = int(state.recipe.create.dimension)  # type: ignore[arg-type]
     raw = state.recipe.create.features is not UNSET
     given, other = (request.rows, request.contexts) if raw else (request.contexts, request.rows)

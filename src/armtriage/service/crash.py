@@ -1,4 +1,4 @@
-"""Places at which the fault tests let the service die, to show that what is stored is never half of anything."""
+"""Places at which the fault tests let the service die, to show that nothing is ever stored by half."""
 
 from __future__ import annotations
 

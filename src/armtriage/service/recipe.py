@@ -95,7 +95,7 @@ class Recipe:
         return Trial.of(self.create, budget)
 
     def watched(self, policy: Policy) -> Watch | None:
-        """Return what is watched before the first decision; None if the policy decides from the beginning."""
+        """Return the watch before the first decision; None if the policy decides from the beginning."""
         return Watch.of(self.create, policy)
 
     def _take_features(self) -> None:
@@ -202,7 +202,7 @@ class Recipe:
         return msgspec.json.encode(self.create, order="deterministic")
 
     def public(self) -> Create:
-        """Return the description without what is secret: the key of the coin."""
+        """Return the description without its secret, the key of the coin."""
         control = self.create.control
         if control is UNSET:
             return self.create

@@ -1,4 +1,4 @@
-"""What is told of decisions: rewards by arm, totals and metrics, read against a policy's state and the past."""
+"""Rewards of decisions, by arm, totals and metrics, read against a policy's state and the past."""
 
 from __future__ import annotations
 

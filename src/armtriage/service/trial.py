@@ -74,7 +74,7 @@ class MetricView(Struct):
 
 
 class TrialView(NamedTuple):
-    """What is known of a trial."""
+    """A view of a trial."""
 
     control: Control | None
     interval: LiftInterval | None
@@ -332,7 +332,7 @@ class Trial:
         return lift_of(self.contrast, span, self._reward.direction, self.since, len(self.waiting))
 
     def view(self) -> TrialView:
-        """Return what is known, in copies."""
+        """Return a view, in copies."""
         metrics = [
             MetricView(
                 of.name,
@@ -358,7 +358,7 @@ class Trial:
             self.points[:-1] = self.points[:-1:2]
 
     def freeze(self) -> Callable[[], bytes]:
-        """Return a function that packs what is there now, later and in another thread."""
+        """Return a function that packs the present state, later and in another thread."""
         arrays = [{name: one.tobytes() for name, one in of.to_arrays().items()} for of in self._counted]
         numbers = [self.controls, self.asked, self.since, self.cut, self._period]
         waiting, met = self.waiting.copy(), self._met.copy()

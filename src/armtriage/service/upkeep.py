@@ -25,7 +25,7 @@ async def policy_of(store: Store, name: str) -> PolicyRow:
 
 
 async def check(store: Store) -> tuple[list[str], dict[str, dict[str, Any]]]:
-    """Return what is wrong, and for each policy its log's length and its state's digest."""
+    """Return the problems found, and for each policy its log's length and its state's digest."""
     problems, policies = await store.check(), {}
     for row in await store.policies():
         try:
@@ -44,7 +44,7 @@ async def check(store: Store) -> tuple[list[str], dict[str, dict[str, Any]]]:
 
 
 async def _check_snapshots(store: Store, row: PolicyRow) -> list[str]:
-    """Return what is wrong with snapshots, without which a policy is served, too, but starts slowly."""
+    """Return the problems of snapshots, without which a policy is served, too, but starts slowly."""
     problems = []
     try:
         found = await store.snapshots(row.id)
@@ -90,7 +90,7 @@ async def lift(store: Store, name: str) -> dict[str, Any]:
 
 
 class _OwnMind(PolicyState):
-    """The state in which the policy decides again, instead of adopting what is logged."""
+    """The state in which the policy decides again, instead of adopting the log."""
 
     different, astray = 0, False
 
@@ -118,7 +118,7 @@ class _OwnMind(PolicyState):
 
 
 def _compare(state: PolicyState, own: _OwnMind, events: Sequence[Event]) -> None:
-    """Apply events to both; where the policy would decide otherwise, it goes on from what is logged."""
+    """Apply events to both; where the policy would decide otherwise, it goes on from the log."""
     for event in events:
         state.apply(event)
         own.apply(event)

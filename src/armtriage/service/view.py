@@ -1,4 +1,4 @@
-"""PolicyView: what is known of a policy at one time, in copies that can be read while the policy goes on."""
+"""PolicyView: a policy at one time, in copies that can be read while the policy goes on."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ RARE = 0.01
 
 @dataclass(frozen=True)
 class PolicyView:
-    """What is known of a policy; arrays have an entry for each arm, in the units of rewards."""
+    """A view of a policy; arrays have an entry for each arm, in the units of rewards."""
 
     kind: str
     budget: int
@@ -83,7 +83,7 @@ class PolicyView:
 
 
 def look(policy: Policy, timeline: Timeline | None = None, **of_service: Any) -> PolicyView:
-    """Return what is known of a policy, and, with its timeline, what it showed lately and how that came about.
+    """Return a view of a policy, and, with its timeline, of its latest decisions and of how its certificate came about.
 
     Examples
     --------

@@ -21,7 +21,7 @@ class Viewer:
         self._free_at = 0.0  # when the next look is within the share of those that have one
 
     async def view(self, loop: Loop, share: float | None = None) -> PolicyView | None:
-        """Return what is known of a policy, or was last while its state is not there; None if nothing ever was.
+        """Return the view of a policy, or the last one while its state is not there; None if there never was one.
 
         It is at most a second old, or with `share` older where all looks together would take more of the time.
         """
@@ -48,7 +48,7 @@ class Viewer:
 
 
 def view_of(state: PolicyState) -> PolicyView:
-    """Return what is known of a policy that is served."""
+    """Return the view of a policy that is served."""
     oldest = state.oldest()
     return look(
         state.policy,

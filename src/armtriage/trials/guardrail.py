@@ -109,7 +109,7 @@ class Guardrail:
 
     @property
     def _excess(self) -> float:
-        """What is at least so large, with probability 1 - `alpha`, counted from the good end of the range."""
+        """A lower bound that holds with probability 1 - `alpha`, counted from the good end of the range."""
         if self.kind == "most":
             return self._mean.bound(self.alpha)
         assert self._contrast is not None

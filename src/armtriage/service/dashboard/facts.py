@@ -48,7 +48,7 @@ class Facts:
         self._live: dict[str, tuple[float, bytes]] = {}
 
     async def view(self, loop: Loop) -> PolicyView | None:
-        """Return what is known of a policy; pages take a twentieth of the time at most."""
+        """Return the view of a policy; pages take a twentieth of the time at most."""
         loop.want()
         return await self.service.viewer.view(loop, SHARE)
 

@@ -21,7 +21,7 @@ from armtriage.service.view import PolicyView, look
 
 
 class Saved:
-    """What is known of the policy in a file; if the file changes, of the new one.
+    """A view of the policy in a file; if the file changes, of the new one.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ class Saved:
         self._file = {"name": self.path.name, "saved": at // 10**6, "seed": policy.seed, "digest": policy.digest()}
 
     def current(self) -> PolicyView:
-        """Return what is known now; a file that is being replaced, or is no policy any more, changes nothing."""
+        """Return the view now; a file that is being replaced, or is no policy any more, changes nothing."""
         with self._lock:
             try:
                 if self.path.stat().st_mtime_ns != self.at:
