@@ -51,12 +51,13 @@ def check_flag(name: str, value: bool) -> bool:
     return bool(value)
 
 
-def check_count(name: str, value: int, least: int = 0, most: int = 2**63 - 1) -> int:
+def check_count(name: str, value: int, least: int = 0, most: int = 2**63 - 1, *, also: str = "") -> int:
     """Return `value` as a whole number from `least` to `most`; a float is refused, even if it is whole."""
+    accepted = f"{name} must be a whole number from {least}{also}, got {value!r}"
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise TypeError(f"{name} must be a whole number from {least}, got {value!r}")
+        raise TypeError(accepted)
     if value < least:
-        raise ValueError(f"{name} must be a whole number from {least}, got {value!r}")
+        raise ValueError(accepted)
     if value > most:
         raise ValueError(f"{name} must be at most {most}, got {value!r}")
     return int(value)
@@ -73,13 +74,7 @@ def check_whole(name: str, value: float, least: int, most: int) -> int:
 
 def check_horizon(horizon: int | None) -> int | None:
     """Return the horizon, a whole number from 1, or None."""
-    if horizon is None:
-        return None
-    if isinstance(horizon, bool) or not isinstance(horizon, int | np.integer):
-        raise TypeError(f"horizon must be a whole number from 1 or None, got {horizon!r}")
-    if horizon < 1:
-        raise ValueError(f"horizon must be a whole number from 1 or None, got {horizon!r}")
-    return check_count("horizon", horizon, 1, LONGEST)
+    return None if horizon is None else check_count("horizon", horizon, 1, LONGEST, also=" or None")
 
 
 def as_number(name: str, value: float, accepted: str = "a number") -> float:

@@ -233,7 +233,7 @@ class Roster:
         if "names" in given:
             text = given.pop("names")
             _require(text.dtype == np.uint8 and text.ndim == 1, "names of the arms must be text")
-            names = [_as_name(one) for one in json.loads(text.tobytes().decode())]
+            names = [as_name(one) for one in json.loads(text.tobytes().decode())]
         roster = cls(n_arms, names)
         if not given:
             return roster
@@ -281,6 +281,6 @@ def check_name(name: Any) -> None:
         raise TypeError(f"names must be str, int or tuples of them, got {name!r}")
 
 
-def _as_name(value: Any) -> Name:
+def as_name(value: Any) -> Name:
     """Return the name that JSON has written: its lists were tuples."""
-    return tuple(_as_name(one) for one in value) if isinstance(value, list) else value
+    return tuple(as_name(one) for one in value) if isinstance(value, list) else value

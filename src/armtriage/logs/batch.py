@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from armtriage.kernels.record import Floats, Ints
+
 if TYPE_CHECKING:
     from polars import DataFrame, Series
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
 class Rows(NamedTuple):

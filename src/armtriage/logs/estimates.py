@@ -6,16 +6,13 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from armtriage.decisions import swaps_of
 from armtriage.kernels.betting import BETS, margin
 from armtriage.kernels.jit import kernel
+from armtriage.kernels.record import Floats, Ints
 from armtriage.logs.batch import Batch
 from armtriage.logs.targets import Target, Weights
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 _CUTS = np.maximum(1.0, 0.8 / BETS)  # with 0.5, intervals of 4,000 decisions were 2% to 7% wider
 _ROOMS = np.maximum(0.97 / BETS - _CUTS, 0.0)  # what else a bet may expect: it keeps 3% of its capital

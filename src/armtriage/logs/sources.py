@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from armtriage.arms import Name
+from armtriage.arms import Name, as_name
 from armtriage.errors import DamagedFile
 from armtriage.logs.parts import require_polars, whole_parts
 
@@ -55,15 +55,10 @@ class About(NamedTuple):
                 raise ValueError("it is of another format")
             low, high = facts.pop("reward_range")
             names = facts.pop("names")
-            named = None if names is None else [_as_name(one) for one in names]
+            named = None if names is None else [as_name(one) for one in names]
             return cls(**facts, names=named, reward_range=(float(low), float(high)))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise DamagedFile(f"{path} is damaged: {error}") from error
-
-
-def _as_name(value: Any) -> Name:
-    """Return the name that JSON has written: its lists were tuples."""
-    return tuple(_as_name(one) for one in value) if isinstance(value, list) else value
 
 
 def schema(pl: Any) -> dict[str, Any]:

@@ -20,8 +20,7 @@ from armtriage._arguments import as_numbers, check_number, check_probability
 from armtriage.intervals import confidence_interval
 from armtriage.kernels.betting import BETS, margin
 from armtriage.kernels.jit import kernel
-
-Floats = NDArray[np.float64]
+from armtriage.kernels.record import Floats
 
 _MISMATCH = 0.001  # probability with which a right share is ever taken for a wrong one
 _LOW, _HIGH = range(2)
