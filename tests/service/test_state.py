@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import zlib
+
 import pytest
 
 pytest.importorskip("msgspec")
@@ -43,3 +45,17 @@ def test_a_log_of_before_may_have_retired_all_decisions_of_a_set() -> None:
         state.apply(Event(seq, log.ARMS, "", seq, None, seq, log.pack(body)))
         assert state.retired.tolist() == [seq == 1, False, True, False]
     assert state.policy.ask().names == ("a", "b")
+
+
+def test_a_snapshot_is_compressed_and_those_of_before_are_read() -> None:
+    recipe = Recipe(Create(name="slate", arms=["tea", "milk", "jam"], budget=1, seed=7))
+    state = PolicyState(recipe)
+    for number in range(100):
+        state.opened(f"visit-{number}", state.policy.ask(), at=0)
+    saved = state.to_bytes()
+    plain = zlib.decompress(saved)
+    assert len(saved) < len(plain) / 2
+    for payload in (saved, plain):
+        assert PolicyState.from_bytes(recipe, payload).digest() == state.digest()
+    with pytest.raises(ValueError, match="a snapshot is damaged"):
+        PolicyState.from_bytes(recipe, saved[: len(saved) // 2])
