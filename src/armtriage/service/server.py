@@ -26,6 +26,7 @@ _CONNECTIONS = 16_384
 _WAITING = 2048  # connections that the system keeps until they are taken
 _SPARE = 256  # descriptors for the store, peers and files
 _YOUNG = 5_000  # objects after which the young ones are looked at, a millisecond each time
+_AGAIN = 3  # such looks after which those that stayed are looked at again: with Python's own 10 all wait for 5 to 40 ms
 _TIDY = (60.0, 3600.0)  # seconds between two looks at all objects: at least, and at most
 _IDLE = 20  # seconds that a connection is kept for another request
 _STOPPING = 8  # seconds that requests have to end when the server stops
@@ -136,8 +137,7 @@ async def _tidy(service: Service) -> None:
     """Look for garbage in a quiet second, or after an hour: among a million open decisions that takes a second."""
     gc.collect()
     gc.freeze()  # modules stay
-    young, middle, _ = gc.get_threshold()
-    gc.set_threshold(max(young, _YOUNG), middle, 2**30)
+    gc.set_threshold(max(gc.get_threshold()[0], _YOUNG), _AGAIN, 2**30)
     last, before = time.monotonic(), 0
     while True:
         await asyncio.sleep(1.0)
