@@ -24,7 +24,7 @@ def driver(kind: Any, routes: Paths) -> Any:
     return kind(routes.n_arms, decisions=routes, names=routes.names, seed=3, reward_range=SPAN, direction="minimize")
 
 
-@pytest.mark.parametrize("directed", [True, False])
+@pytest.mark.parametrize("directed", [True, pytest.param(False, marks=pytest.mark.thorough)])
 @pytest.mark.parametrize("kind", [ThompsonSampling, CombUCB1, KLUCB])
 def test_closed_streets_are_never_driven_and_a_saved_policy_goes_on(kind: Any, directed: bool, tmp_path: Path) -> None:
     routes = streets(directed)

@@ -88,6 +88,7 @@ def test_a_policy_that_forgets_plays_as_its_twin(name: str, sizes: list[int]) ->
         assert harness.decisions_of(harness.simulated(case)) == played.decisions
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["thompson", "comb_ucb1", "guarded"])
 def test_it_does_so_when_rewards_come_late_or_never(name: str) -> None:
     played = harness.play(case_of(name, FeedbackGraph.cliques([3, 3]), 450), late=1)
