@@ -24,6 +24,7 @@ from armtriage import (
     ThompsonSampling,
     UniformRandom,
     revealing_hubs,
+    simulate,
 )
 from conftest import play
 
@@ -117,6 +118,16 @@ def test_late_rewards_add_no_more_than_a_slate_for_each_round_that_they_are_late
     assert done.policy.account.forced_rounds > 0
     assert np.all(done.allowed <= factor * bound)
     assert np.all(done.forced <= slots * late + bound)
+
+
+def test_the_budget_pays_for_every_open_arm_once_a_bad_hub_is_no_longer_played() -> None:
+    """By fixed seeds: if it pays for a cover of all arms, which is the hub alone, this loses 2.4 times as much."""
+    world = revealing_hubs(100, 1, 10, 0.2, seed=7)
+    paid, free = (
+        simulate(GuardedThompson(world.graph, 10, seed=7, factor=factor), world, horizon=20_000, replications=2)
+        for factor in (1.0, 1e9)
+    )
+    assert paid.mean[-1] < 1.3 * free.mean[-1]
 
 
 @pytest.mark.parametrize(("sizes", "most"), [([1] * 40, 0.9), ([5] * 8, 1.0)], ids=["plain", "cliques"])

@@ -513,23 +513,28 @@ class Guarded(Sorted):
             self.sort_all()
 
     def measure(self, live: list[int]) -> None:
-        """The greedy cover of all arms by degree, smaller arms first; their number, where sleepers are not seen."""
+        """The greedy cover of all arms; their number, where sleepers are not seen."""
         if self.covered == live:
             return
-        self.covered, self.cover = live, len(live)
-        if not self.plain:
-            waiting, self.cover = set(live), 0
-            while waiting:
-                now = set(waiting)
-                waiting -= self.reveals[min(now, key=lambda a: (-len(self.reveals[a] & now), a))]
-                self.cover += 1
+        self.covered, self.cover = live, self.pulls_for(live)
         self.cover_among = self.cover if self.sleepers_seen else len(live)
+
+    def pulls_for(self, arms: list[int]) -> int:
+        """How many of some arms a greedy cover of them has, by degree, smaller arms first."""
+        if self.plain:
+            return len(arms)
+        waiting, picks = set(arms), 0
+        while waiting:
+            now = set(waiting)
+            waiting -= self.reveals[min(now, key=lambda a: (-len(self.reveals[a] & now), a))]
+            picks += 1
+        return picks
 
     def pay(self, number: int, size: int, confirmed: list[int], open_arms: list[int]) -> None:
         free, sets = size - len(confirmed), self.wholes + len(self.patterns)
         number -= self.start
         if sets == 1 and self.of_all:
-            self.pay_layers(number + 1, open_arms, min(len(open_arms), self.cover) + free - 1, free)
+            self.pay_layers(number + 1, open_arms, self.pulls_for(open_arms) + free - 1, free)
             return
         if self.mode == "shadow":
             self.allowed = self.floor + self.factor * self.forced_cost + size

@@ -265,6 +265,33 @@ def explore(evidence: Evidence, scratch: Scratch, view: View, graph: GraphArrays
 
 
 @kernel
+def cover_of_open(scratch: Scratch, view: View, graph: GraphArrays) -> int:
+    """Return how many open arms a greedy cover of the open arms has: by degree, of equals the smallest.
+
+    Degrees only fall while the cover is made, so arms are counted again only when it is the turn of their old degree.
+    """
+    n, most, picks = view.n_open, 0, 0
+    for i in range(n):
+        scratch.flags[view.open[i]] = 1
+    for i in range(n):
+        scratch.degrees[i] = _degree(scratch, graph, view.open[i])
+        most = max(most, scratch.degrees[i])
+    while most > 0:
+        after = 0
+        for i in range(n):
+            arm = view.open[i]
+            if scratch.flags[arm] > 0 and scratch.degrees[i] >= most:
+                scratch.degrees[i] = _degree(scratch, graph, arm)
+                if scratch.degrees[i] == most:
+                    _unmark(scratch, graph, arm)
+                    picks += 1
+            if scratch.flags[arm] > 0:
+                after = max(after, scratch.degrees[i])
+        most = after
+    return picks
+
+
+@kernel
 def _count_cover(layer: Layer, graph: GraphArrays, arms: Ints, preference: Floats) -> int:
     for i in range(arms.size):
         layer.members[i] = arms[i]

@@ -31,7 +31,7 @@ from armtriage.service.step import MOST_ORPHANS, UNLOGGED, Reply, Step
 from armtriage.service.stores import Group, PolicyGone, PolicyRow, Snapshot, Store, StoreError, Write
 from armtriage.service.view import PolicyView
 
-STATE = f"{__version__}/5"
+STATE = f"{__version__}/6"
 """What a state is made by: a number more whenever the same log gives another one, so that no older snapshot is used."""
 GROUP = 256  # decisions and rewards that share a commit, or one batch of them
 WAITING = 4096  # decisions and rewards that may wait, for half a second as most policies go; more are refused

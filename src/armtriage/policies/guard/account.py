@@ -34,6 +34,7 @@ from armtriage.policies.request import ALL, Request, list_candidates
 from armtriage.policies.views import (
     Scratch,
     View,
+    cover_of_open,
     explore,
     fill_by_upper,
     new_scratch,
@@ -51,6 +52,8 @@ _SORT_PAUSE = 16  # and for K / (16 S) rounds, so that it costs some arms a roun
 _WIDE = 128  # rewards up to which an interval is computed only for every fourth: it hardly changes for one
 _REFUND = 64  # rounds between two looks at what all decisions can have lost by the intervals of today
 _NONE = -1
+COVERED = 20_000_000
+"""Listed edges up to which a cover is counted, each time that arms come, go or are decided."""
 _PATTERNS = 2**13  # places for the eligible sets that are counted, of which at most half are filled
 _SEED = np.uint64(0x9E3779B97F4A7C15)
 
@@ -113,6 +116,8 @@ class Book(Record):
     n_patterns: int
     cover: int  # pulls that show all arms
     cover_among: int  # and those that are candidates, whichever others are not
+    open_cover: int  # pulls of open arms that show all open arms
+    covered: int  # whether these are the open arms of today
     inspected: int = fact(0, "asked")  # looks for the certificate
     bar_due: int = fact(0, "longest")  # the round in which the bar is found again
     spent: float = fact(0.0)
@@ -219,7 +224,7 @@ def sort_all(params: GuardParams, evidence: Evidence, book: Book) -> None:
             if status != ACTIVE:
                 book.log_arms[book.n_logged], book.log_rounds[book.n_logged] = arm, book.clock + 1
                 book.n_logged += 1
-            book.status[arm] = status
+            book.status[arm], book.covered = status, 0
 
 
 @kernel
@@ -328,11 +333,16 @@ def pay(params: GuardParams, evidence: Evidence, book: Book, request: Request, v
     least gap which is still possible does not ask for. See `docs/guard.md`.
     """
     size, free = request.size, request.size - view.n_confirmed
-    pulls, differ = min(view.n_open, book.cover) + free - 1, book.n_patterns + book.wholes > 1 or request.epoch != ALL
+    differ = book.n_patterns + book.wholes > 1 or request.epoch != ALL
     rounds = request.number + 1 - params.start
     needed, narrow = 8.0 * (params.base + 0.5 * math.log(rounds)), book.gap**2
     if not differ:
-        _pay_layers(params, evidence, book, view, pulls, free, rounds, needed)
+        if book.covered == 0:
+            # Elimination no longer plays a hub that is certain to be bad, and then needs far more pulls.
+            listed = not params.plain and params.graph.indices.size <= COVERED
+            book.open_cover = cover_of_open(book.scratch, view, params.graph) if listed else view.n_open
+            book.covered = 1
+        _pay_layers(params, evidence, book, view, book.open_cover + free - 1, free, rounds, needed)
         return
     if params.shadow:
         book.allowed = book.floor + params.factor * book.forced_cost + size

@@ -26,6 +26,7 @@ from armtriage.policies.elimination.sets import ACTIVE, CONFIRMED, ELIMINATED
 from armtriage.policies.evidence import Evidence
 from armtriage.policies.facts import require, within
 from armtriage.policies.guard.account import (
+    COVERED,
     Book,
     Ghosts,
     GuardParams,
@@ -145,9 +146,6 @@ class Problem(ABC, Generic[P]):
         return 0
 
 
-_COVERED = 20_000_000  # listed edges up to which a cover is counted, each time that arms come or go
-
-
 def guard_params(policy: Any) -> GuardParams:
     """Return the guard's parameters."""
     share = float(policy._roster.divisors().max())
@@ -172,7 +170,7 @@ def count_cover(policy: Any, book: Book) -> None:
     """Count how many pulls show each arm that is not retired."""
     live = policy._roster.live
     book.cover = book.cover_among = live.size
-    if not policy._plain and policy.graph.arrays.indices.size <= _COVERED:
+    if not policy._plain and policy.graph.arrays.indices.size <= COVERED:
         book.cover = cover_of(policy.graph, live)
         # Where sleepers are not seen, only a pull of its own is sure to show an arm.
         book.cover_among = book.cover if policy.sleepers_seen else live.size
