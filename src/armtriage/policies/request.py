@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from armtriage.graphs.feedback import FeedbackGraph, GraphArrays, reveal
 from armtriage.kernels.jit import Opener, bind, compile_now, inlined, kernel, lowest_bit, unbound
 from armtriage.kernels.order import sort_arms
 from armtriage.kernels.random import row
@@ -54,11 +55,15 @@ class Request(Record):
     seen: Ints  # (room,) arms whose rewards are told, then those whose rewards will not come
     rewards: Floats  # (room,)
     stream: NDArray[np.uint64]  # (1,) where the policy's random numbers come from, see `luck_of`
+    graph: GraphArrays  # which arms a decision reveals; of no arms where that is the decision itself
+    stamps: NDArray[Any]  # (K,) int32: the last round in which an arm was revealed
     number: int
     epoch: int
     n: int  # candidates
     size: int  # of the decision
     listed: int  # whether `among` is written
+    shown: int  # arms that the decision reveals, the first that are `seen`
+    sleepers: bool  # whether it also reveals arms that are no candidates
     identity: int  # how many numbers from 0 on stand in it, each in its own place
     low: float  # of rewards, as they are told
     high: float
@@ -73,11 +78,22 @@ class Request(Record):
 
 
 _SIZE = Request._numbers["size"].place
+_MARKS = 2**31 - 2
 
 
-def new_request(room: int, arms: Ints, stream: Any, rows: int, scale: tuple[float, ...]) -> Request:
-    """Return an empty request; `scale` is its last four numbers."""
-    mask = np.zeros(room, np.uint8)
+def new_request(
+    room: int,
+    arms: Ints,
+    stream: Any,
+    rows: int,
+    scale: tuple[float, ...],
+    graph: FeedbackGraph | None = None,
+    *,
+    sleepers: bool = False,
+) -> Request:
+    """Return an empty request; `scale` is its last four numbers, and the graph is None if arms reveal themselves."""
+    mask, alone = np.zeros(room, np.uint8), np.zeros(0, np.int32)
+    shows = GraphArrays(alone, alone, np.zeros(1, np.int64), alone) if graph is None else graph.arrays
     return blank(
         Request,
         room,
@@ -87,6 +103,9 @@ def new_request(room: int, arms: Ints, stream: Any, rows: int, scale: tuple[floa
         arms=arms,
         beliefs=np.zeros((rows, arms.size)),
         stream=np.array([stream], np.uint64),
+        graph=shows,
+        stamps=np.zeros(shows.start.size, np.int32),
+        sleepers=sleepers,
         size=arms.size,
         **dict(zip(("low", "high", "zero", "width"), scale, strict=True)),
     )
@@ -164,10 +183,34 @@ def expose(evidence: Evidence, request: Request) -> None:
         evidence.pulls[request.arms[i]] += 1
 
 
+@kernel
+def _show_arms(request: Request) -> Ints:
+    """Return what a decision reveals where that is the decision itself."""
+    return request.arms[: request.size]
+
+
+@kernel
+def _show_revealed(request: Request) -> Ints:
+    """Return what a decision reveals, ascending, in `seen`; arms that are no candidates only if sleepers are seen."""
+    seen, mark = request.seen, request.number % _MARKS + 1
+    if mark == 1:
+        request.stamps[:] = 0
+    n = reveal(request.graph, request.arms[: request.size], request.stamps, mark, seen)
+    if request.epoch != ALL and not request.sleepers:
+        m = 0
+        for i in range(n):
+            seen[m] = seen[i]
+            m += int(request.mask[seen[i]])
+        n = m
+    sort_arms(seen[:n])
+    request.shown = n
+    return seen[:n]
+
+
 RAW, CLOSE, PASS, TEACH, WEIGH = range(5)
 
-open_post = choose = learn = believe = expect = settled = weigh = unbound
-"""What `bind` replaces: how a post is found by its address, and the kernels of a policy."""
+open_post = choose = learn = believe = expect = settled = weigh = show = unbound
+"""What `bind` replaces: how a post is found by its address, the kernels of a policy, and what a decision reveals."""
 
 
 class Kernels(NamedTuple):
@@ -236,7 +279,7 @@ def decide(params: Any, evidence: Evidence, own: Any, request: Request) -> bool:
 
 
 def _ask(address: int, number: int, epoch: int, own: bool) -> int:
-    """Choose among the candidates; where the arms are what is revealed and `own`, count and schedule them, too.
+    """Choose among the candidates; if the decision is `own`, count it, and schedule what it reveals, too.
 
     Return how many candidates there are; if there are none, nothing has changed.
     """
@@ -254,8 +297,9 @@ def _ask(address: int, number: int, epoch: int, own: bool) -> int:
     believe(post.params, evidence, post.own, request)
     if own:
         expose(evidence, request)
-        schedule(evidence, arms)
-        expect(post.params, evidence, post.own, arms)
+        seen = show(request)
+        schedule(evidence, seen)
+        expect(post.params, evidence, post.own, seen)
     return n
 
 
@@ -340,12 +384,16 @@ class Entries(NamedTuple):
 
 
 @cache
-def entries_for(kernels: Kernels, kind: RecordLayout) -> Entries:
-    """Return the entries for a policy's kernels, compiled: no call compiles anything later."""
+def entries_for(kernels: Kernels, kind: RecordLayout, *, alone: bool) -> Entries:
+    """Return the entries for a policy's kernels, compiled: no call compiles anything later.
+
+    If all arms reveal themselves `alone`, nothing else is compiled for them.
+    """
     name, find, noted = name_of(kernels), Opener(kind), kernels.expect or _expect_nothing
+    shown, asks = (_show_arms, f"ask_{name}") if alone else (_show_revealed, f"ask_of_graph_{name}")
     one = bind(decide, f"decide_{name}", choose=kernels.choose)
     entries = Entries(
-        bind(_ask, f"ask_{name}", open_post=find, decide=one, believe=kernels.believe, expect=noted),
+        bind(_ask, asks, open_post=find, decide=one, believe=kernels.believe, expect=noted, show=shown),
         bind(_note, f"note_{name}", open_post=find, expect=noted),
         bind(_tell, f"tell_{name}", open_post=find, learn=kernels.learn, settled=kernels.settled or settle_nothing),
     )

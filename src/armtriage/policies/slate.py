@@ -160,7 +160,9 @@ class SlatePolicy(WarmPolicy):
 
     def new_request(self, room: int, arms: Ints, stream: np.uint64) -> Request:
         """Return a request that fills `arms`, for so many rows of evidence."""
-        return new_request(room, arms, stream, 4 if self.draws else 1, (*self.reward_range, *self._scale))
+        graph, rows = None if self._plain else self.graph, 4 if self.draws else 1
+        scale = *self.reward_range, *self._scale
+        return new_request(room, arms, stream, rows, scale, graph, sleepers=self.sleepers_seen)
 
     @cached_property
     def _request(self) -> Request:
@@ -178,7 +180,7 @@ class SlatePolicy(WarmPolicy):
     @cached_property
     def _entries(self) -> Entries:
         with compiling_for(self):
-            return entries_for(self.kernels, self._post.layout)
+            return entries_for(self.kernels, self._post.layout, alone=self._plain)
 
     @locked
     def __getstate__(self) -> dict[str, Any]:
@@ -257,17 +259,16 @@ class SlatePolicy(WarmPolicy):
             raise ValueError("eligible must name an arm or more, got none")
 
     def _ask_all(self, given: Ints | None = None) -> Decision:
-        if (
-            given is not None
-            or not self._plain
-            or not self.in_loop
-            or self.logging_floor
-            or (self.forget and self._next_look >= 0)
-        ):
+        if given is not None or not self.in_loop or self.logging_floor or (self.forget and self._next_look >= 0):
             return self._ask_slowly(None, given)
         request = self._request
         self._entries.ask(self._post.handle, self._asked, ALL, True)
-        return self._begin(request.arms.copy(), beliefs=request.beliefs.copy())
+        return self._begin(request.arms.copy(), shown=self._revealed, beliefs=request.beliefs.copy())
+
+    @property
+    def _revealed(self) -> Ints | None:
+        """What the last decision of the kernels reveals; None where that is the decision itself."""
+        return None if self._plain else self._request.seen[: self._request.shown].copy()
 
     def _ask_among(self, among: Ints, given: Ints | None = None) -> Decision:
         return self._ask_all(given) if among.size == self.n_arms else super()._ask_among(among, given)
@@ -275,9 +276,9 @@ class SlatePolicy(WarmPolicy):
     def _ask_some(self, mask: NDArray[np.bool_], live: bool) -> Decision:
         """Return the next decision among the arms that a mask has."""
         if (
-            not self._plain
-            or self.decisions is not None
+            self.decisions is not None
             or self.logging_floor
+            or (self._roster.retired and not self._plain and self.sleepers_seen)
             or (self.forget and self._next_look >= 0)
         ):
             among = np.flatnonzero(mask)
@@ -291,7 +292,8 @@ class SlatePolicy(WarmPolicy):
             arms, beliefs = request.arms.copy(), request.beliefs.copy()
         else:
             arms, beliefs = request.arms[:n].copy(), request.beliefs[:, :n].copy()
-        return self._begin(arms, among=None if n == mask.size else self._set_of(mask, n), beliefs=beliefs)
+        candidates = None if n == mask.size else self._set_of(mask, n)
+        return self._begin(arms, among=candidates, shown=self._revealed, beliefs=beliefs)
 
     def _set_of(self, mask: NDArray[np.bool_], n: int) -> ArmSet:
         """Return the n candidates of the last request, of which the kernel has left the bits."""
@@ -460,7 +462,7 @@ class SlatePolicy(WarmPolicy):
 
     def _clear_caches(self, *more: str) -> None:
         """Let what follows from the evidence be made again when it is needed."""
-        for name in ("_params", "_own", "_old_own", "_request", "_candidates", "_post", *more):
+        for name in ("_params", "_own", "_old_own", "_request", "_candidates", "_post", "_entries", *more):
             vars(self).pop(name, None)
 
     def _forget(self, arms: list[int]) -> None:
