@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from armtriage.graphs.feedback import FeedbackGraph, GraphArrays, reveal
-from armtriage.kernels.jit import Opener, bind, compile_now, inlined, kernel, lowest_bit, unbound
+from armtriage.kernels.jit import Opener, bind, compile_now, inlined, kernel, unbound
 from armtriage.kernels.order import sort_arms
 from armtriage.kernels.random import row
 from armtriage.kernels.record import Floats, Ints, Record, RecordLayout, blank
@@ -161,12 +161,13 @@ def list_candidates(evidence: Evidence, request: Request) -> None:
         request.identity = evidence.n_arms
     else:
         request.identity = 0
+        mask, among = request.mask, request.among
         for w in range((evidence.n_arms + 7) >> 3):
-            word = request.words[w]
-            while word != 0:
-                request.among[n] = 8 * w + (lowest_bit(word) >> 3)
-                word &= word - np.uint64(1)
-                n += 1
+            if request.words[w] != 0:
+                # No branch on one arm could be predicted.
+                for arm in range(8 * w, 8 * w + 8):
+                    among[n] = arm
+                    n += int(mask[arm])
     request.listed = 1
 
 

@@ -27,7 +27,7 @@ class Scratch(Record):
     values: Floats
     best: Ints
     chosen: Ints
-    degrees: Ints
+    degrees: Ints  # and what `largest` sets aside
     flags: NDArray[np.uint8]  # always left at 0
     clock: int  # the round
 
@@ -64,23 +64,30 @@ def new_view(room: int, budget: int) -> View:
 def largest(scratch: Scratch, column: Floats, among: Ints, k: int, level: float) -> float:
     """Put the k arms that are largest in a column into `best`, in any order; of equals those of smaller number.
 
-    Return the level to look for them above next time. First only arms that are not below the level are listed, which
-    are usually few more than k, and all of them if that is not enough.
+    Return the level to look for them at next time. `among` ascends. First only arms above the level are listed, which
+    are usually few more than k, or else few enough for the first arms that are just at it; and all of them if that is
+    not enough. Thousands may be equal while counts are small.
     """
-    few = 0
+    keys, best, equals = scratch.keys, scratch.best, scratch.degrees
+    above, equal = 0, 0
     for i in range(among.size):
         arm = among[i]
-        scratch.keys[few], scratch.best[few] = column[arm], arm
-        few += column[arm] >= level
-    n = few
-    if few < k:
+        value = column[arm]
+        keys[above], best[above], equals[equal] = value, arm, arm
+        above += value > level
+        equal += value == level
+    if above + equal < k:
         n = among.size
         for i in range(n):
-            scratch.keys[i], scratch.best[i] = column[among[i]], among[i]
-    top_first(scratch.keys, scratch.best, n, k)
+            keys[i], best[i] = column[among[i]], among[i]
+        top_first(keys, best, n, k)
+        return kth_largest(keys[k:n], n - k, min(n - k, k // 2 + 8)) if n > k else -np.inf
+    for i in range(above, k):
+        keys[i], best[i] = level, equals[i - above]
+    top_first(keys, best, above, k)
     # A level that was too high is mended at once, one that is too low now and then.
-    if few < k or (few > 2 * k + 32 and scratch.clock % 16 == 0):
-        return kth_largest(scratch.keys[k:n], n - k, min(n - k, k // 2 + 8)) if n > k else -np.inf
+    if above > 2 * k + 32 and scratch.clock % 16 == 0:
+        return kth_largest(keys[k:above], above - k, k // 2 + 8)
     return level
 
 

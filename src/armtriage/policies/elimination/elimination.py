@@ -197,9 +197,12 @@ def choose(params: Params, evidence: Evidence, own: Own, request: Request) -> bo
     if request.epoch == ALL:
         return _choose_of_all(params, evidence, own.sets, luck_of(request), arms)
     list_candidates(evidence, request)
-    for i in range(request.n):
-        refresh(own.intervals, evidence, request.among[i])
-    sort_view(evidence, own.scratch, own.view, request.among[: request.n], request.size)
+    among = request.among[: request.n]
+    counts, due = evidence.settled_counts if evidence.parted > 0 else evidence.counts, evidence.due
+    for i in range(among.size):
+        if counts[among[i]] >= due[among[i]]:
+            refresh(own.intervals, evidence, among[i])
+    sort_view(evidence, own.scratch, own.view, among, request.size)
     if not take_certain(own.view, arms):
         explore(evidence, own.scratch, own.view, params.graph, params.plain, arms)
     return False

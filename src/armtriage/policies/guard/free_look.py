@@ -41,7 +41,7 @@ from armtriage.policies.evidence import PATIENCE, TOLD, Evidence, losses_of, win
 from armtriage.policies.facts import within
 from armtriage.policies.guard.account import Book
 from armtriage.policies.request import ALL, Request, luck_of
-from armtriage.policies.views import View
+from armtriage.policies.views import Scratch, View, largest
 
 
 class Sampler(Record):
@@ -74,6 +74,7 @@ class Sampler(Record):
     fractional: int  # whether any reward was neither 0 nor 1
     next_fit: int  # the round in which the prior is fitted again
     level: float  # of candidates
+    mean_level: float  # what the means of few more than the incumbents of a round's candidates reach
     centre: float  # of the least value chosen
     spread: float  # its usual distance from there
     waste: float  # draws that a low level has cost
@@ -356,17 +357,15 @@ def rank_all(evidence: Evidence, sampler: Sampler, book: Book, graph: GraphArray
 
 
 @kernel
-def rank_some(sampler: Sampler, view: View, graph: GraphArrays, arms: Ints) -> int:
+def rank_some(sampler: Sampler, scratch: Scratch, view: View, graph: GraphArrays, arms: Ints) -> int:
     """Fill `arms` behind the confirmed ones with the incumbents among the candidates of this round.
 
     Return how many open arms they do not reveal, which are the first of `others`.
     """
     confirmed, n = view.n_confirmed, view.n_open
-    for i in range(n):
-        sampler.chosen[i], sampler.values[i] = view.open[i], sampler.means[view.open[i]]
-    top_first(sampler.values, sampler.chosen, n, arms.size - confirmed)
+    sampler.mean_level = largest(scratch, sampler.means, view.open[:n], arms.size - confirmed, sampler.mean_level)
     for i in range(confirmed, arms.size):
-        arms[i] = sampler.chosen[i - confirmed]
+        arms[i] = scratch.best[i - confirmed]
     sampler.stamp += 1
     reveal(graph, arms, sampler.glanced, sampler.stamp, sampler.shown)
     m = 0
@@ -398,6 +397,7 @@ def _propose_of_all(
 def _propose_of_some(
     evidence: Evidence,
     sampler: Sampler,
+    scratch: Scratch,
     view: View,
     graph: GraphArrays,
     luck: np.uint64,
@@ -410,7 +410,7 @@ def _propose_of_some(
     if not free_look:
         _take(evidence, sampler, luck, view.open[:n], arms[:0], share, arms[confirmed:])
         return
-    m = rank_some(sampler, view, graph, arms)
+    m = rank_some(sampler, scratch, view, graph, arms)
     incumbents = arms[confirmed:].copy()
     _take(evidence, sampler, luck, sampler.others[:m], incumbents, share, arms[confirmed:])
 
@@ -436,7 +436,7 @@ def propose(
     if request.epoch == ALL:
         _propose_of_all(evidence, sampler, book, graph, luck_of(request), free_look, share, arms)
     else:
-        _propose_of_some(evidence, sampler, view, graph, luck_of(request), free_look, share, arms)
+        _propose_of_some(evidence, sampler, book.scratch, view, graph, luck_of(request), free_look, share, arms)
 
 
 @kernel

@@ -25,7 +25,7 @@ from armtriage.policies.evidence import Evidence
 from armtriage.policies.guard.account import Book
 from armtriage.policies.guard.free_look import Sampler, find_means, posterior_of, rank_all, rank_some
 from armtriage.policies.request import ALL, Request
-from armtriage.policies.views import View
+from armtriage.policies.views import Scratch, View
 
 # Both were chosen on other families than those of docs/guard.md: 0.5 loses less where there are many arms, and ten
 # times as much in the worst of a hundred runs on two arms; 1 loses about what draws do.
@@ -152,10 +152,10 @@ def _choose_of_all(evidence: Evidence, sampler: Sampler, reach: Reach, pace: flo
 
 @kernel
 def _choose_of_some(
-    evidence: Evidence, sampler: Sampler, view: View, graph: GraphArrays, pace: float, arms: Ints
+    evidence: Evidence, sampler: Sampler, scratch: Scratch, view: View, graph: GraphArrays, pace: float, arms: Ints
 ) -> None:
     """Put the largest indices of this round's candidates first."""
-    m, incumbents = rank_some(sampler, view, graph, arms), arms[view.n_confirmed :]
+    m, incumbents = rank_some(sampler, scratch, view, graph, arms), arms[view.n_confirmed :]
     least = _list_incumbents(evidence, sampler, incumbents, pace)
     n = _list_others(evidence, sampler, sampler.others[:m], incumbents.size, least, pace)
     top_first(sampler.values, sampler.chosen, n, incumbents.size)
@@ -183,7 +183,7 @@ def propose_by_index(
         rank_all(evidence, sampler, book, graph, True, arms.size)
         _choose_of_all(evidence, sampler, reach, pace)
     else:
-        _choose_of_some(evidence, sampler, view, graph, pace, arms)
+        _choose_of_some(evidence, sampler, book.scratch, view, graph, pace, arms)
     for i in range(k):
         arms[view.n_confirmed + i] = sampler.chosen[i]
         sampler.drawn[i] = sampler.values[i]
