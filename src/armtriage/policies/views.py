@@ -47,6 +47,7 @@ class View(Record):
     lower_level: float  # what usually few more than the arms wanted pass, see `largest`
     upper_level: float
     pick_level: float
+    mean_level: float
 
 
 def new_scratch(room: int) -> Scratch:

@@ -74,7 +74,6 @@ class Sampler(Record):
     fractional: int  # whether any reward was neither 0 nor 1
     next_fit: int  # the round in which the prior is fitted again
     level: float  # of candidates
-    mean_level: float  # what the means of few more than the incumbents of a round's candidates reach
     centre: float  # of the least value chosen
     spread: float  # its usual distance from there
     waste: float  # draws that a low level has cost
@@ -363,7 +362,7 @@ def rank_some(sampler: Sampler, scratch: Scratch, view: View, graph: GraphArrays
     Return how many open arms they do not reveal, which are the first of `others`.
     """
     confirmed, n = view.n_confirmed, view.n_open
-    sampler.mean_level = largest(scratch, sampler.means, view.open[:n], arms.size - confirmed, sampler.mean_level)
+    view.mean_level = largest(scratch, sampler.means, view.open[:n], arms.size - confirmed, view.mean_level)
     for i in range(confirmed, arms.size):
         arms[i] = scratch.best[i - confirmed]
     sampler.stamp += 1
