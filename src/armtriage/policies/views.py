@@ -15,7 +15,7 @@ from armtriage.kernels.jit import kernel
 from armtriage.kernels.order import kth_largest, sort_pairs, top_first
 from armtriage.kernels.record import Floats, Ints, Record, blank
 from armtriage.policies.elimination.layers import Layer, cover, new_layer, next_pick, open_layer
-from armtriage.policies.evidence import Evidence, tries
+from armtriage.policies.evidence import Evidence
 
 
 class Scratch(Record):
@@ -38,7 +38,7 @@ class View(Record):
     facts = ()
     confirmed: Ints  # (S,)
     open: Ints  # (room,) ascending
-    ceiling: Ints  # (2 S,) the arms of largest upper end, largest first: enough to exchange a decision
+    ceiling: Ints  # (2 S,) the arms of largest upper end, largest first, once found: enough to exchange a decision
     ends: Floats  # (2 S,) those upper ends
     n_confirmed: int
     n_open: int
@@ -93,21 +93,34 @@ def largest(scratch: Scratch, column: Floats, among: Ints, k: int, level: float)
 
 
 @kernel
-def sort_view(evidence: Evidence, scratch: Scratch, view: View, among: Ints, size: int) -> None:
-    """Sort candidates, more of them than the decision's `size`.
-
-    One pass finds what a repeated one would: see `docs/certificate.md`.
-    """
+def _rank_lower(evidence: Evidence, scratch: Scratch, view: View, among: Ints, size: int) -> tuple[float, float, float]:
+    """Return of the candidates' lower ends the largest, the one of the last slot, and the next."""
     view.lower_level = largest(scratch, evidence.lower, among, size + 1, view.lower_level)
-    kth_lower, next_lower = np.inf, np.inf
+    first, last, beyond = -np.inf, np.inf, np.inf
     for i in range(size + 1):
-        kth_lower, next_lower = min(kth_lower, max(scratch.keys[i], next_lower)), min(next_lower, scratch.keys[i])
+        end = scratch.keys[i]
+        first, last, beyond = max(first, end), min(last, max(end, beyond)), min(beyond, end)
+    return first, last, beyond
+
+
+@kernel
+def _find_ceiling(evidence: Evidence, scratch: Scratch, view: View, among: Ints, size: int) -> None:
     n = min(among.size, 2 * size)
     view.upper_level = largest(scratch, evidence.upper, among, n, view.upper_level)
     sort_pairs(scratch.keys, scratch.best, n)
     for i in range(n):
         view.ceiling[i], view.ends[i] = scratch.best[i], scratch.keys[i]
     view.n_ceiling = n
+
+
+@kernel
+def sort_view(evidence: Evidence, scratch: Scratch, view: View, among: Ints, size: int) -> None:
+    """Sort candidates, more of them than the decision's `size`.
+
+    One pass finds what a repeated one would: see `docs/certificate.md`.
+    """
+    _, kth_lower, next_lower = _rank_lower(evidence, scratch, view, among, size)
+    _find_ceiling(evidence, scratch, view, among, size)
     next_upper = view.ends[size]
     view.gap = view.ends[size - 1] - next_lower
     confirmed, n = 0, 0
@@ -120,6 +133,24 @@ def sort_view(evidence: Evidence, scratch: Scratch, view: View, among: Ints, siz
             view.open[n] = arm
             n += evidence.upper[arm] >= kth_lower
     view.n_confirmed, view.n_open = confirmed, n
+
+
+@kernel
+def sort_sets(evidence: Evidence, scratch: Scratch, view: View, among: Ints, size: int) -> None:
+    """Find which candidates are confirmed and open, as `sort_view` does, and no ceiling unless that needs one.
+
+    No arm is confirmed while more upper ends than there are slots reach the largest lower one.
+    """
+    largest_lower, kth_lower, _ = _rank_lower(evidence, scratch, view, among, size)
+    n, reach = 0, 0
+    for i in range(among.size):
+        upper = evidence.upper[among[i]]
+        view.open[n] = among[i]
+        n += upper >= kth_lower
+        reach += upper >= largest_lower
+    view.n_confirmed, view.n_open, view.n_ceiling = 0, n, 0
+    if reach <= size:
+        sort_view(evidence, scratch, view, among, size)
 
 
 @kernel
@@ -231,13 +262,15 @@ def explore(evidence: Evidence, scratch: Scratch, view: View, graph: GraphArrays
     largest mean nor the next least tried arm would do: either may be hopeless, again and again.
     """
     confirmed, n = view.n_confirmed, view.n_open
-    least, m = tries(evidence, view.open[0]) + evidence.pending[view.open[0]], 0
+    counts = evidence.settled_counts if evidence.parted > 0 else evidence.counts
+    credit, pending, degrees, opened = evidence.credit, evidence.pending, scratch.degrees, view.open
+    least, m = counts[opened[0]] + credit[opened[0]] + pending[opened[0]], 0
     for i in range(n):
-        scratch.degrees[i] = tries(evidence, view.open[i]) + evidence.pending[view.open[i]]
-        least = min(least, scratch.degrees[i])
+        degrees[i] = counts[opened[i]] + credit[opened[i]] + pending[opened[i]]  # as `tries`, asked once what counts
+        least = min(least, degrees[i])
     for i in range(n):
-        scratch.chosen[m] = view.open[i]
-        m += scratch.degrees[i] == least
+        scratch.chosen[m] = opened[i]
+        m += degrees[i] == least
     first, waiting, place = scratch.chosen[0], m, confirmed
     take_confirmed(view, arms)
     if not plain:
@@ -267,9 +300,13 @@ def explore(evidence: Evidence, scratch: Scratch, view: View, graph: GraphArrays
             _unmark(scratch, graph, arm)
             arms[place] = arm
             place += 1
-    for i in range(m):
-        scratch.flags[scratch.chosen[i]] = 0
-    fill_by_upper(scratch, view, place, arms)
+    if not plain:
+        for i in range(m):
+            scratch.flags[scratch.chosen[i]] = 0
+    if place < arms.size:
+        if view.n_ceiling == 0:
+            _find_ceiling(evidence, scratch, view, view.open[:n], arms.size)
+        fill_by_upper(scratch, view, place, arms)
 
 
 @kernel

@@ -8,10 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from armtriage._arguments import check_choice, check_flag, check_horizon, check_probability
-from armtriage.decisions import Decision
 from armtriage.graphs.feedback import FeedbackGraph
 from armtriage.intervals import INTERVALS
-from armtriage.kernels.jit import kernel
+from armtriage.kernels.jit import kernel, lowest_bit
 from armtriage.kernels.order import top_first
 from armtriage.kernels.random import uniform
 from armtriage.kernels.record import Floats, Ints, Record, blank
@@ -36,12 +35,23 @@ from armtriage.policies.elimination.sets import (
     sort_printed,
     sort_reduced,
 )
-from armtriage.policies.evidence import LOST, TOLD, UNSEEN, Evidence, Intervals, as_tries, new_intervals, refresh, tries
+from armtriage.policies.evidence import (
+    LOST,
+    TOLD,
+    UNSEEN,
+    Evidence,
+    Intervals,
+    as_tries,
+    new_intervals,
+    refresh,
+    settled_count,
+    tries,
+)
 from armtriage.policies.facts import check_facts, require, within
 from armtriage.policies.options import Options
 from armtriage.policies.request import ALL, Kernels, Request, believe_means, list_candidates, luck_of
 from armtriage.policies.slate import SlatePolicy
-from armtriage.policies.views import Scratch, View, explore, new_scratch, new_view, sort_view, take_certain
+from armtriage.policies.views import Scratch, View, explore, new_scratch, new_view, sort_sets, take_certain
 from armtriage.triage import Triage, TriageLog
 
 TIE_BREAKS = ("index", "upper", "random")
@@ -70,10 +80,13 @@ UPPER, RANDOM = TIE_BREAKS.index("upper"), TIE_BREAKS.index("random")
 class Own(Record):
     """The sets among all arms, and room to sort those of other requests."""
 
+    facts = ()
     sets: Sets
     intervals: Intervals
     view: View
     scratch: Scratch
+    ripe: NDArray[np.uint8]  # (room,) whether an arm's interval may be due
+    words: NDArray[np.uint64]  # the same memory, eight arms a word
 
 
 @kernel
@@ -186,6 +199,18 @@ def _choose_of_all(params: Params, evidence: Evidence, sets: Sets, luck: np.uint
 
 
 @kernel
+def _refresh_candidates(evidence: Evidence, own: Own, request: Request) -> None:
+    """Bring the intervals of candidates up to date, few of which are due: to ask each takes longer than to sort all."""
+    for w in range((evidence.n_arms + 7) >> 3):
+        word = own.words[w] & request.words[w]
+        while word != 0:
+            arm = 8 * w + (lowest_bit(word) >> 3)
+            word &= word - np.uint64(1)
+            refresh(own.intervals, evidence, arm)
+            own.ripe[arm] = 0
+
+
+@kernel
 def choose(params: Params, evidence: Evidence, own: Own, request: Request) -> bool:
     """Fill `arms` with a round of elimination; True if that can never change again.
 
@@ -197,12 +222,8 @@ def choose(params: Params, evidence: Evidence, own: Own, request: Request) -> bo
     if request.epoch == ALL:
         return _choose_of_all(params, evidence, own.sets, luck_of(request), arms)
     list_candidates(evidence, request)
-    among = request.among[: request.n]
-    counts, due = evidence.settled_counts if evidence.parted > 0 else evidence.counts, evidence.due
-    for i in range(among.size):
-        if counts[among[i]] >= due[among[i]]:
-            refresh(own.intervals, evidence, among[i])
-    sort_view(evidence, own.scratch, own.view, among, request.size)
+    _refresh_candidates(evidence, own, request)
+    sort_sets(evidence, own.scratch, own.view, request.among[: request.n], request.size)
     if not take_certain(own.view, arms):
         explore(evidence, own.scratch, own.view, params.graph, params.plain, arms)
     return False
@@ -243,6 +264,13 @@ def learn(
     sets.n_lagging, sets.underway = lagging, underway
     if lagging == 0:
         _sort(params, evidence, own)
+
+
+@kernel
+def settled(params: Params, evidence: Evidence, own: Own, request: Request, seen: Ints) -> None:
+    """Note whose intervals are due, until a request or a sort brings them up to date."""
+    for i in range(seen.size):
+        own.ripe[seen[i]] = settled_count(evidence, seen[i]) >= evidence.due[seen[i]]
 
 
 @kernel
@@ -307,7 +335,7 @@ class CombinatorialElimination(SlatePolicy):
     array([2, 3])
     """
 
-    kernels = Kernels(choose, learn, believe_means, expect=expect)
+    kernels = Kernels(choose, learn, believe_means, expect=expect, settled=settled)
     keeps_intervals = True
 
     def __init__(
@@ -338,6 +366,7 @@ class CombinatorialElimination(SlatePolicy):
         benchmark = default["benchmark"] if benchmark is None else benchmark
         self.benchmark = check_choice("benchmark", benchmark, ("reduced", "printed"))
         reduced = self.benchmark == "reduced"
+        self._all_alone = not reduced
         if not reduced:
             default = VARIANTS["paper"] | {"skip_revealed": default["skip_revealed"]}
         self.interval = check_choice("interval", default["interval"] if interval is None else interval, INTERVALS)
@@ -363,11 +392,6 @@ class CombinatorialElimination(SlatePolicy):
         status = self._own.sets.status
         kinds = (CONFIRMED, ACTIVE, ELIMINATED)
         return Triage(*(self._roster.named(np.flatnonzero(status == kind)) for kind in kinds))
-
-    def _ask_some(self, mask: NDArray[np.bool_], live: bool) -> Decision:
-        if self.benchmark == "printed" and not mask.all():
-            self._check_eligible_allowed()
-        return super()._ask_some(mask, live)
 
     def _check_eligible_allowed(self) -> None:
         if self.benchmark == "printed":
@@ -420,6 +444,8 @@ class CombinatorialElimination(SlatePolicy):
             new_intervals(kind, horizon, self.delta, first, intersect=self.intersect),
             new_view(room, self.budget),
             new_scratch(room),
+            ripe := np.ones(room, np.uint8),
+            ripe.view(np.uint64),
         )
 
     def renewed_own(self, old: Own) -> Own:
