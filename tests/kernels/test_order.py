@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from armtriage.kernels.order import best_arms, best_member, kth_largest, sort_arms, sort_pairs, top_first
+from armtriage.kernels.order import best_arms, best_member, kth_largest, rank_few, sort_arms, sort_pairs, top_first
 
 pytestmark = pytest.mark.plain
 
@@ -51,6 +51,20 @@ def test_selections_put_the_largest_first(number: int) -> None:
     sort_pairs(pairs, arms, values.size)
     assert arms.tolist() == best_of(values, values.size)
     assert np.array_equal(pairs, values[arms])
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 5, 7, 8, 9, 15, 16, 17, 63, 64])
+@pytest.mark.parametrize("ties", [False, True])
+def test_few_are_ranked_whatever_their_order_and_what_stands_behind_them(n: int, ties: bool) -> None:
+    rng = np.random.default_rng(n)
+    values, arms = np.full(64, 9.0), np.full(64, -1)
+    values[:n] = rng.integers(0, 4, n) if ties else rng.normal(size=n)
+    arms[:n] = rng.permutation(10 * n)[:n]
+    kept, ranked = values.copy(), np.full(64, -1)
+    rank_few(values, arms, n, ranked)
+    assert ranked[:n].tolist() == np.lexsort((arms[:n], -kept[:n])).tolist()
+    assert np.array_equal(values[:n], kept[:n])
+    assert np.all(ranked[n:] == -1)
 
 
 @pytest.mark.plain

@@ -25,6 +25,7 @@ from armtriage.kernels.sources import Sources
 __all__ = [
     "JIT",
     "WAIT",
+    "Instruction",
     "Kernel",
     "Opener",
     "apart",
@@ -97,9 +98,7 @@ def _compiler_digest() -> str | None:
     """Return what compilation itself is made of."""
     module = _load_compiler().__name__
     names = [(module, "inner_function"), (module, "outer_function")]
-    names += [
-        ("armtriage.kernels.record_types", name) for name in ("kind_of", "opener", "trailing_zeros", "float_word")
-    ]
+    names += [("armtriage.kernels.record_types", name) for name in ("kind_of", "opener", *Instruction.known)]
     return _sources().combine_known(_sources().digest(*one) for one in names)
 
 
@@ -267,14 +266,17 @@ def _own_compiler() -> types.ModuleType | None:
         return None
 
 
-class _Instruction:
-    """An instruction of the processor's own, which only the compiler knows."""
+class Instruction:
+    """What Python has no words for, and the compiler knows as few instructions of the processor."""
+
+    known = ("trailing_zeros", "float_word", "first_of_eight")
 
     def __init__(self, name: str) -> None:
-        self.digest = name
+        self.name = self.digest = name
 
     def made(self) -> Any:
-        return getattr(importlib.import_module("armtriage.kernels.record_types"), self.digest)
+        """Return the function as the compiler knows it."""
+        return getattr(importlib.import_module("armtriage.kernels.record_types"), self.name)
 
 
 trailing_zeros = float_word = unbound
@@ -289,8 +291,8 @@ def _float_bits(number: float) -> Any:
 
 
 if JIT:
-    lowest_bit = bind(_lowest_bit, "lowest_bit", trailing_zeros=_Instruction("trailing_zeros"))
-    float_bits = bind(_float_bits, "float_bits", float_word=_Instruction("float_word"))
+    lowest_bit = bind(_lowest_bit, "lowest_bit", trailing_zeros=Instruction("trailing_zeros"))
+    float_bits = bind(_float_bits, "float_bits", float_word=Instruction("float_word"))
 
 else:
 

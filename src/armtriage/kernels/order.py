@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from armtriage.kernels.jit import inlined, kernel
+from armtriage.kernels.jit import JIT, Instruction, bind, inlined, kernel, unbound
 from armtriage.kernels.record import Floats, Ints
 
 _LEFT = 8  # so few pairs more than are wanted are taken out one by one
@@ -13,6 +15,41 @@ _LEFT = 8  # so few pairs more than are wanted are taken out one by one
 @kernel
 def _before(value: float, arm: int, other_value: float, other_arm: int) -> bool:
     return (value > other_value) | ((value == other_value) & (arm < other_arm))
+
+
+first_of_eight = unbound
+
+
+def _before_in_eight(values: Floats, arms: Ints, place: int, value: float, arm: int) -> Any:
+    return first_of_eight(values, arms, place, value, arm)
+
+
+if JIT:
+    _count_before = bind(_before_in_eight, "count_before", first_of_eight=Instruction("first_of_eight"))
+
+else:
+
+    def _count_before(values: Floats, arms: Ints, place: int, value: float, arm: int) -> int:
+        pairs = zip(values[place : place + 8].tolist(), arms[place : place + 8].tolist(), strict=True)
+        return sum(_before(*pair, value, arm) for pair in pairs)
+
+
+@kernel
+@inlined
+def rank_few(values: Floats, arms: Ints, n: int, ranked: Ints) -> None:
+    """Write the places of the first n pairs, largest value first; no branch here could be predicted.
+
+    Every pair is compared with all others, which for few takes less than to move them. Values are finite, and there is
+    room for a multiple of eight, where those behind are overwritten.
+    """
+    whole = (n + 7) & -8
+    for i in range(n, whole):
+        values[i] = -np.inf
+    for i in range(n):
+        rank = 0
+        for place in range(0, whole, 8):
+            rank += _count_before(values, arms, place, values[i], arms[i])
+        ranked[rank] = i
 
 
 @kernel

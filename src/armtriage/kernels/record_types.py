@@ -164,3 +164,29 @@ def trailing_zeros(typingctx: Any, word: Any) -> Any:
         return builder.cttz(args[0], cgutils.true_bit)
 
     return _types.int64(_types.uint64), codegen
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def first_of_eight(typingctx: Any, values: Any, arms: Any, place: Any, value: Any, arm: Any) -> Any:
+    """Return how many of the eight pairs from a place on come before a pair: larger, or equal and of a smaller arm."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        def eight(array: Any, kind: Any) -> Any:
+            items = ir.VectorType(context.get_data_type(kind.dtype), 8)
+            data = context.make_array(kind)(context, builder, array).data
+            return builder.load(builder.bitcast(builder.gep(data, [args[2]]), items.as_pointer()), align=8)
+
+        def copies(one: Any) -> Any:
+            row = ir.VectorType(one.type, 8)
+            first = builder.insert_element(ir.Constant(row, ir.Undefined), one, ir.IntType(32)(0))
+            return builder.shuffle_vector(first, first, ir.Constant(ir.VectorType(ir.IntType(32), 8), [0] * 8))
+
+        all_values, all_arms = (eight(*one) for one in zip(args[:2], signature.args[:2], strict=True))
+        one_value, one_arm = copies(args[3]), copies(args[4])
+        tie = builder.and_(
+            builder.fcmp_ordered("==", all_values, one_value), builder.icmp_signed("<", all_arms, one_arm)
+        )
+        ahead = builder.or_(builder.fcmp_ordered(">", all_values, one_value), tie)
+        return builder.zext(builder.ctpop(builder.bitcast(ahead, ir.IntType(8))), ir.IntType(64))
+
+    return _types.int64(values, arms, _types.int64, _types.float64, _types.int64), codegen

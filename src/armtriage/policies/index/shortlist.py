@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from armtriage.kernels.jit import inlined, kernel, lowest_bit
-from armtriage.kernels.order import top_first
+from armtriage.kernels.order import rank_few, top_first
 from armtriage.kernels.record import Floats, Ints, Record, blank
 from armtriage.policies.evidence import TOLD, Evidence, all_as_least, counted
 from armtriage.policies.request import ALL, Request, is_candidate, list_candidates
@@ -25,6 +25,7 @@ from armtriage.policies.slate import SlatePolicy
 _SMALL = 192  # up to so many arms a scan of all costs less than keeping a list
 _CHUNK = 256  # listed arms that are compared at once, so that flags and indices stay in the fastest cache
 _FEW = 16  # candidates that are fewer than a sixteenth of all arms are all looked at: few of them are on the list
+_RANKED = 64  # so few are ranked one against all others
 _LOWEST = np.finfo(np.float64).min
 _FRESH_BITS = np.uint64(0x0101010101010101)
 KNOWN, FRESH, WAITING = 0, 1, 2  # whether an arm was seen; if not, whether a reward of it is on its way
@@ -44,6 +45,7 @@ class Shortlist(Record):
     listed_radii: Floats
     kept: Ints  # scratch
     kept_values: Floats  # scratch
+    ranked: Ints  # (_RANKED,) scratch
     flags: NDArray[np.uint8]  # scratch: a byte for each listed arm
     flag_words: NDArray[np.uint64]  # the same memory, eight arms a word
     levels: Floats  # (2,) of the S-th index: among all arms, and among others
@@ -81,6 +83,7 @@ def _new_shortlist(evidence: Evidence, budget: int, *, listing: bool) -> Shortli
         listed=np.arange(room),
         listed_means=means.copy(),
         listed_radii=radii.copy(),
+        ranked=np.zeros(_RANKED, np.int64),
         flags=flags,
         flag_words=flags.view(np.uint64),
         levels=np.full(2, np.inf),
@@ -257,11 +260,17 @@ def _search(own: Shortlist, request: Request, scale: float, k: int) -> int:
 def take_top(own: Shortlist, request: Request, m: int, taken: int) -> float:
     """Fill the rest of `arms` with the best of the m arms that were kept; note and return the index of the last."""
     k, level = request.size - taken, np.inf
-    arms, kept, values = request.arms, own.kept, own.kept_values
-    top_first(values, kept, m, k)
-    for i in range(k):
-        level = min(level, values[i])
-        arms[taken + i] = kept[i]
+    arms, kept, values, ranked = request.arms, own.kept, own.kept_values, own.ranked
+    if m <= _RANKED:
+        rank_few(values, kept, m, ranked)
+        for i in range(k):
+            arms[taken + i] = kept[ranked[i]]
+        level = values[ranked[k - 1]]
+    else:
+        top_first(values, kept, m, k)
+        for i in range(k):
+            level = min(level, values[i])
+            arms[taken + i] = kept[i]
     own.levels[int(request.epoch != ALL)] = level
     return level
 
