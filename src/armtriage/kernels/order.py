@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from armtriage.kernels.jit import JIT, Instruction, bind, inlined, kernel, unbound
@@ -20,23 +18,7 @@ def _before(value: float, arm: int, other_value: float, other_arm: int) -> bool:
 first_of_eight = unbound
 
 
-def _before_in_eight(values: Floats, arms: Ints, place: int, value: float, arm: int) -> Any:
-    return first_of_eight(values, arms, place, value, arm)
-
-
-if JIT:
-    _count_before = bind(_before_in_eight, "count_before", first_of_eight=Instruction("first_of_eight"))
-
-else:
-
-    def _count_before(values: Floats, arms: Ints, place: int, value: float, arm: int) -> int:
-        pairs = zip(values[place : place + 8].tolist(), arms[place : place + 8].tolist(), strict=True)
-        return sum(_before(*pair, value, arm) for pair in pairs)
-
-
-@kernel
-@inlined
-def rank_few(values: Floats, arms: Ints, n: int, ranked: Ints) -> None:
+def _rank_few(values: Floats, arms: Ints, n: int, ranked: Ints) -> None:
     """Write the places of the first n pairs, largest value first; no branch here could be predicted.
 
     Every pair is compared with all others, which for few takes less than to move them. Values are finite, and there is
@@ -48,8 +30,21 @@ def rank_few(values: Floats, arms: Ints, n: int, ranked: Ints) -> None:
     for i in range(n):
         rank = 0
         for place in range(0, whole, 8):
-            rank += _count_before(values, arms, place, values[i], arms[i])
+            rank += first_of_eight(values, arms, place, values[i], arms[i])
         ranked[rank] = i
+
+
+if JIT:
+    rank_few = bind(_rank_few, "rank_few", first_of_eight=Instruction("first_of_eight"))
+
+else:
+
+    def first_of_eight(values: Floats, arms: Ints, place: int, value: float, arm: int) -> int:
+        """Return how many of the eight pairs from a place on come before a pair."""
+        pairs = zip(values[place : place + 8].tolist(), arms[place : place + 8].tolist(), strict=True)
+        return sum(_before(*pair, value, arm) for pair in pairs)
+
+    rank_few = _rank_few
 
 
 @kernel

@@ -93,17 +93,6 @@ def largest(scratch: Scratch, column: Floats, among: Ints, k: int, level: float)
 
 
 @kernel
-def _rank_lower(evidence: Evidence, scratch: Scratch, view: View, among: Ints, size: int) -> tuple[float, float, float]:
-    """Return of the candidates' lower ends the largest, the one of the last slot, and the next."""
-    view.lower_level = largest(scratch, evidence.lower, among, size + 1, view.lower_level)
-    first, last, beyond = -np.inf, np.inf, np.inf
-    for i in range(size + 1):
-        end = scratch.keys[i]
-        first, last, beyond = max(first, end), min(last, max(end, beyond)), min(beyond, end)
-    return first, last, beyond
-
-
-@kernel
 def _find_ceiling(evidence: Evidence, scratch: Scratch, view: View, among: Ints, size: int) -> None:
     n = min(among.size, 2 * size)
     view.upper_level = largest(scratch, evidence.upper, among, n, view.upper_level)
@@ -114,16 +103,31 @@ def _find_ceiling(evidence: Evidence, scratch: Scratch, view: View, among: Ints,
 
 
 @kernel
-def sort_view(evidence: Evidence, scratch: Scratch, view: View, among: Ints, size: int) -> None:
-    """Sort candidates, more of them than the decision's `size`.
+def sort_view(evidence: Evidence, scratch: Scratch, view: View, among: Ints, size: int, sets_only: bool) -> None:
+    """Sort candidates, more of them than the decision's `size`; the ceiling, too, unless only the sets are wanted.
 
     One pass finds what a repeated one would: see `docs/certificate.md`.
     """
-    _, kth_lower, next_lower = _rank_lower(evidence, scratch, view, among, size)
+    view.lower_level = largest(scratch, evidence.lower, among, size + 1, view.lower_level)
+    largest_lower, kth_lower, next_lower = -np.inf, np.inf, np.inf
+    for i in range(size + 1):
+        end = scratch.keys[i]
+        kth_lower, next_lower = min(kth_lower, max(end, next_lower)), min(next_lower, end)
+        largest_lower = max(largest_lower, end)
+    confirmed, n, reach = 0, 0, 0
+    if sets_only:
+        for i in range(among.size):
+            upper = evidence.upper[among[i]]
+            view.open[n] = among[i]
+            n += upper >= kth_lower
+            reach += upper >= largest_lower
+    if reach > size:
+        # No arm is confirmed: more upper ends than there are slots reach the largest lower one.
+        view.n_confirmed, view.n_open, view.n_ceiling = 0, n, 0
+        return
     _find_ceiling(evidence, scratch, view, among, size)
-    next_upper = view.ends[size]
+    next_upper, n = view.ends[size], 0
     view.gap = view.ends[size - 1] - next_lower
-    confirmed, n = 0, 0
     for i in range(among.size):
         arm = among[i]
         if evidence.lower[arm] > next_upper:
@@ -133,24 +137,6 @@ def sort_view(evidence: Evidence, scratch: Scratch, view: View, among: Ints, siz
             view.open[n] = arm
             n += evidence.upper[arm] >= kth_lower
     view.n_confirmed, view.n_open = confirmed, n
-
-
-@kernel
-def sort_sets(evidence: Evidence, scratch: Scratch, view: View, among: Ints, size: int) -> None:
-    """Find which candidates are confirmed and open, as `sort_view` does, and no ceiling unless that needs one.
-
-    No arm is confirmed while more upper ends than there are slots reach the largest lower one.
-    """
-    largest_lower, kth_lower, _ = _rank_lower(evidence, scratch, view, among, size)
-    n, reach = 0, 0
-    for i in range(among.size):
-        upper = evidence.upper[among[i]]
-        view.open[n] = among[i]
-        n += upper >= kth_lower
-        reach += upper >= largest_lower
-    view.n_confirmed, view.n_open, view.n_ceiling = 0, n, 0
-    if reach <= size:
-        sort_view(evidence, scratch, view, among, size)
 
 
 @kernel

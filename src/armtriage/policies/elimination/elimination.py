@@ -51,7 +51,7 @@ from armtriage.policies.facts import check_facts, require, within
 from armtriage.policies.options import Options
 from armtriage.policies.request import ALL, Kernels, Request, believe_means, list_candidates, luck_of
 from armtriage.policies.slate import SlatePolicy
-from armtriage.policies.views import Scratch, View, explore, new_scratch, new_view, sort_sets, take_certain
+from armtriage.policies.views import Scratch, View, explore, new_scratch, new_view, sort_view, take_certain
 from armtriage.triage import Triage, TriageLog
 
 TIE_BREAKS = ("index", "upper", "random")
@@ -199,18 +199,6 @@ def _choose_of_all(params: Params, evidence: Evidence, sets: Sets, luck: np.uint
 
 
 @kernel
-def _refresh_candidates(evidence: Evidence, own: Own, request: Request) -> None:
-    """Bring the intervals of candidates up to date, few of which are due: to ask each takes longer than to sort all."""
-    for w in range((evidence.n_arms + 7) >> 3):
-        word = own.words[w] & request.words[w]
-        while word != 0:
-            arm = 8 * w + (lowest_bit(word) >> 3)
-            word &= word - np.uint64(1)
-            refresh(own.intervals, evidence, arm)
-            own.ripe[arm] = 0
-
-
-@kernel
 def choose(params: Params, evidence: Evidence, own: Own, request: Request) -> bool:
     """Fill `arms` with a round of elimination; True if that can never change again.
 
@@ -222,8 +210,15 @@ def choose(params: Params, evidence: Evidence, own: Own, request: Request) -> bo
     if request.epoch == ALL:
         return _choose_of_all(params, evidence, own.sets, luck_of(request), arms)
     list_candidates(evidence, request)
-    _refresh_candidates(evidence, own, request)
-    sort_sets(evidence, own.scratch, own.view, request.among[: request.n], request.size)
+    # Few intervals are due, and to ask each of the candidates would take as long as to sort them.
+    for w in range((evidence.n_arms + 7) >> 3):
+        word = own.words[w] & request.words[w]
+        while word != 0:
+            arm = 8 * w + (lowest_bit(word) >> 3)
+            word &= word - np.uint64(1)
+            refresh(own.intervals, evidence, arm)
+            own.ripe[arm] = 0
+    sort_view(evidence, own.scratch, own.view, request.among[: request.n], request.size, True)
     if not take_certain(own.view, arms):
         explore(evidence, own.scratch, own.view, params.graph, params.plain, arms)
     return False

@@ -203,7 +203,7 @@ def sort_all(params: GuardParams, evidence: Evidence, book: Book) -> None:
     """Sort all arms by the intervals of today, and log which are decided."""
     view, n = book.everyone, evidence.n_arms
     book.scratch.clock = book.clock
-    sort_view(evidence, book.scratch, view, book.scratch.everybody[:n], params.budget)
+    sort_view(evidence, book.scratch, view, book.scratch.everybody[:n], params.budget, False)
     book.gap = max(0.0, min(book.gap, view.gap))
     least, greatest = 1.0, 0.0
     for i in range(view.n_open):
@@ -285,7 +285,7 @@ def look(params: GuardParams, evidence: Evidence, book: Book, request: Request) 
     list_candidates(evidence, request)
     among = request.among[: request.n]
     _note_pattern(book, among)
-    sort_view(evidence, book.scratch, book.some, among, request.size)
+    sort_view(evidence, book.scratch, book.some, among, request.size, False)
     book.gap = max(0.0, min(book.gap, book.some.gap))
     return book.some
 

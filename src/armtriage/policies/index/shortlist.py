@@ -256,7 +256,6 @@ def _search(own: Shortlist, request: Request, scale: float, k: int) -> int:
 
 
 @kernel
-@inlined
 def take_top(own: Shortlist, request: Request, m: int, taken: int) -> float:
     """Fill the rest of `arms` with the best of the m arms that were kept; note and return the index of the last."""
     k, level = request.size - taken, np.inf
