@@ -232,7 +232,7 @@ def elimination() -> CombinatorialElimination:
 ELIMINATION = {
     "an active arm far away": ("state.sets.status", 0, 9, "status must lie between 0 and 2"),
     "an arm that was never observed": ("evidence.counts", 0, 77, "counts must lie between 0 and 21"),
-    "a log of no arm": ("state.sets.whole", 7, 10**9, "the number of decided arms must lie between 0 and 9"),
+    "a log of no arm": ("state.sets.whole", 7, 10**9, "n_logged must lie between 0 and 9"),
     "a tally that is no number": ("evidence.sums", 0, np.nan, "sums must lie between 0 and"),
     "a negative tally": ("evidence.pulls", 0, -1, "pulls must lie between 0 and 21"),
     "a decision that was never asked": ("open.numbers", 0, 500, "numbers of open decisions must lie between 0 and 20"),
