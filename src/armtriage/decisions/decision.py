@@ -192,6 +192,8 @@ class Decision:
         arms.setflags(write=False)
         if contexts is not None:
             contexts.setflags(write=False)
+        if shown is not None and shown is not arms:
+            shown.setflags(write=False)
         own = self.__dict__
         own["number"], own["arms"], own["policy_id"] = number, arms, policy_id
         own["contexts"], own["among"] = contexts, among
