@@ -82,7 +82,7 @@ def test_without_a_safe_folder_the_person_who_waits_is_told_so(
     monkeypatch.setattr(jit, "cache_folder", lambda: None)
     jit._Wait().begin("Greedy", 400)
     assert caplog.messages == [
-        "armtriage: compiling Greedy, about 5 s, in every process: there is no folder to keep it safely"
+        "armtriage: compiling Greedy, about 2 s, in every process: there is no folder to keep it safely"
     ]
 
 

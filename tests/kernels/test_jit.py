@@ -290,7 +290,7 @@ def test_the_person_who_waits_is_told_once(caplog: pytest.LogCaptureFixture) -> 
     wait.begin("GuardedThompson", 820)
     wait.begin("ThompsonSampling", 400)
     assert caplog.messages == [
-        f"armtriage: compiling GuardedThompson, about 10 s, once: it is kept in {cache_folder()}"
+        f"armtriage: compiling GuardedThompson, about 5 s, once: it is kept in {cache_folder()}"
     ]
     assert wait.compiled == 3
 

@@ -214,6 +214,10 @@ def test_a_guard_warns_once_in_each_silence_in_which_its_budget_is_used_up(
     (said,) = warned()
     assert f"{type(policy).__name__}: " in said
     assert "of the last 1024 decisions are rounds of elimination, and all of them are open" in said
+    loaded = Policy.from_bytes(policy.to_bytes())
+    loaded.ask_many(1024)
+    (said,) = warned()  # which counts from where it was loaded
+    assert int(said.split()[1]) <= 1024
     for decision in silent:  # rewards are back: the budget is free again
         policy.tell(decision, (decision.arms >= 3).astype(float))
     for _ in range(2 * 1024):

@@ -46,7 +46,7 @@ JIT: bool = os.environ.get("NUMBA_DISABLE_JIT", "0") in ("", "0")
 """Whether kernels are compiled; False under ``NUMBA_DISABLE_JIT=1``, where they run as plain Python."""
 
 # Definitions that are compiled in a second, by the CPU time of six policies' first decisions, within a factor of 2.
-_DEFINITIONS_A_SECOND = 80
+_DEFINITIONS_A_SECOND = 160
 
 
 @functools.cache

@@ -478,6 +478,7 @@ class GuardedPolicy(SlatePolicy):
         kept = {name: array for name, array in arrays.items() if self._problem.is_kept(name)}
         super()._restore({name: array for name, array in arrays.items() if name not in kept})
         self._problem.restore(self, kept)
+        self._heard = int(self._book.forced), False
 
     def _check_own(self) -> None:
         self._problem.check_own(self)
