@@ -15,12 +15,12 @@ _ASK_AND_TELL = "decision = policy.ask({0}); policy.tell(decision, [1, 0, 1, 0, 
 _LINEAR = "import numpy; from armtriage import {0}; policy = {0}(100, 10, 5, seed=1)"
 
 POLICIES: dict[str, float] = {
-    "GuardedThompson": 12.0,
-    "ThompsonSampling": 4.0,
-    "CombUCB1": 4.0,
-    "GuardedLinear": 10.0,
-    "C2UCB": 4.0,
-    "CombinatorialElimination": 6.0,
+    "GuardedThompson": 8.0,
+    "ThompsonSampling": 3.0,
+    "CombUCB1": 3.0,
+    "GuardedLinear": 4.0,
+    "C2UCB": 3.0,
+    "CombinatorialElimination": 5.0,
 }
 """The most CPU seconds that import, first ask and first tell may take without machine code on disk."""
 
