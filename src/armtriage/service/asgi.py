@@ -43,20 +43,21 @@ def whole_number(text: str, digits: int) -> int | None:
 
 async def body_of(receive: Receive, largest: int, *, whole: bool = False) -> bytes | None:
     """Return the body, for which the client has some seconds if it is not there yet; None if the client has gone."""
-    body, more = b"", True
+    pieces, size, more = list[bytes](), 0, True
     try:
         async with contextlib.nullcontext() if whole else asyncio.timeout(SLOWEST):
             while more:
                 message = await receive()
                 if message["type"] == "http.disconnect":
                     return None
-                body += message.get("body", b"")
-                if len(body) > largest:
+                pieces.append(message.get("body", b""))
+                size += len(pieces[-1])
+                if size > largest:
                     raise Refused("too_large")
                 more = message.get("more_body", False)
     except TimeoutError:
         raise Refused("slow") from None
-    return body
+    return b"".join(pieces)
 
 
 async def send_whole(send: Send, status: int, headers: Headers, body: bytes, *, silent: bool = False) -> None:
