@@ -289,9 +289,7 @@ def test_the_person_who_waits_is_told_once(caplog: pytest.LogCaptureFixture) -> 
     assert caplog.records == [], "a second is not worth a word"
     wait.begin("GuardedThompson", 820)
     wait.begin("ThompsonSampling", 400)
-    assert caplog.messages == [
-        f"armtriage: compiling GuardedThompson, about 5 s, once: it is kept in {cache_folder()}"
-    ]
+    assert caplog.messages == [f"armtriage: compiling GuardedThompson, about 5 s, once: it is kept in {cache_folder()}"]
     assert wait.compiled == 3
 
 
